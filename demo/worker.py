@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""A queue worker: claims one job, calls the provider at once, says how it went, and again.
+
+Everything about limits, fairness and credits is in the one statement that claims. The worker knows
+no rate and no tier; it never sleeps for a limit's sake and never sees a 429.
+"""
+import argparse
+import random
+import signal
+import time
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from crm import Answer, Crm
+
+CLAIM = "SELECT * FROM quota_dequeue('crm', 1, worker => %s)"
+COMPLETE = "SELECT quota_complete(%s, %s, result => %s)"
+FAIL = "SELECT quota_fail(%s, %s, %s, status => %s, headers => %s, billed => false, retry => %s)"
+
+stopping = False
+
+
+def stop(*_: object) -> None:
+    """Signal handler: asks the loop to end after the job in hand."""
+    global stopping
+    stopping = True
+
+
+def finish(db: psycopg.Connection[Any], job: dict[str, Any], answer: Answer) -> None:
+    """Records the provider's answer; (id, attempt) proves that the job is still ours."""
+    if answer.status == 200:
+        db.execute(COMPLETE, (job["id"], job["attempt"], Jsonb(answer.body)))
+        return
+    temporary = answer.status in (0, 429) or answer.status >= 500
+    db.execute(FAIL, (job["id"], job["attempt"], answer.body["error"], answer.status or None,
+                      Jsonb(answer.headers), temporary))
+
+
+def work(db: psycopg.Connection[Any], crm: Crm, name: str) -> None:
+    """Works until told to stop; a job in hand is always finished first."""
+    while not stopping:
+        job = db.execute(CLAIM, (name,)).fetchone()
+        if job is None:
+            # A short nap, spread so that workers do not ask in step. quota_wait() replaces it:
+            # it sleeps in the server until something may be claimable.
+            time.sleep(random.uniform(0.004, 0.010))
+            continue
+        key = f"job-{job['id']}-{job['attempt']}"
+        finish(db, job, crm.call(job["tenant"], job["endpoint"], key, job["payload"]))
+
+
+def main() -> None:
+    """Connects, says `ready`, and works until SIGTERM."""
+    parser = argparse.ArgumentParser(description="demo worker")
+    parser.add_argument("--dsn", required=True)
+    parser.add_argument("--port", type=int, required=True, help="the provider's port")
+    parser.add_argument("--name", required=True)
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, stop)
+    with psycopg.connect(options.dsn, autocommit=True, row_factory=dict_row,
+                         application_name=options.name) as db:
+        print("ready", flush=True)
+        work(db, Crm(options.port), options.name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,476 @@
+/*
+ * Configuration: plain tables for INSERT, UPDATE and DELETE.  The next decision
+ * after COMMIT obeys.
+ *
+ * Column numbers must agree with src/config.h.  There are no foreign keys: rows
+ * may be restored in any order, and one that does not belong to any other has
+ * no effect.
+ */
+
+CREATE TABLE quota.tiers (
+	tier text PRIMARY KEY,
+	weight numeric NOT NULL DEFAULT 1,
+	max_in_flight integer,
+	CONSTRAINT tiers_tier_length CHECK (pg_catalog.octet_length(tier) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(tier) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT tiers_weight_range CHECK (weight OPERATOR(pg_catalog.>=) 0.001
+		AND weight OPERATOR(pg_catalog.<=) 1000000::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(weight)) OPERATOR(pg_catalog.<=) 3),
+	CONSTRAINT tiers_max_in_flight_range CHECK (max_in_flight OPERATOR(pg_catalog.>=) 0)
+) USING heap;
+COMMENT ON TABLE quota.tiers IS 'Tiers (plans) of tenants.';
+COMMENT ON COLUMN quota.tiers.tier IS 'Name of the tier.';
+COMMENT ON COLUMN quota.tiers.weight IS 'Share of what is scarce, compared with the weights of other tenants: 0.001 to 1000000, at most three decimals.';
+COMMENT ON COLUMN quota.tiers.max_in_flight IS 'Calls a tenant may have in flight at one provider; NULL = no limit, 0 = none.';
+
+CREATE TABLE quota.tenants (
+	tenant text PRIMARY KEY,
+	tier text NOT NULL,
+	seats integer NOT NULL DEFAULT 1,
+	weight numeric,
+	max_in_flight integer,
+	suspended boolean NOT NULL DEFAULT false,
+	created_epoch bigint NOT NULL DEFAULT 0,
+	changed_epoch bigint NOT NULL DEFAULT 0,
+	changed_ns bigint NOT NULL DEFAULT 0,
+	CONSTRAINT tenants_tenant_length CHECK (pg_catalog.octet_length(tenant) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(tenant) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT tenants_tier_length CHECK (pg_catalog.octet_length(tier) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(tier) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT tenants_seats_range CHECK (seats OPERATOR(pg_catalog.>=) 1),
+	CONSTRAINT tenants_weight_range CHECK (weight OPERATOR(pg_catalog.>=) 0.001
+		AND weight OPERATOR(pg_catalog.<=) 1000000::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(weight)) OPERATOR(pg_catalog.<=) 3),
+	CONSTRAINT tenants_max_in_flight_range CHECK (max_in_flight OPERATOR(pg_catalog.>=) 0)
+) USING heap;
+COMMENT ON TABLE quota.tenants IS 'Tenants: whoever shares the providers.';
+COMMENT ON COLUMN quota.tenants.tenant IS 'Name of the tenant.';
+COMMENT ON COLUMN quota.tenants.tier IS 'Its tier, a row of quota.tiers.';
+COMMENT ON COLUMN quota.tenants.seats IS 'Multiplies the limits with per_seat.';
+COMMENT ON COLUMN quota.tenants.weight IS 'Instead of the tier''s weight; NULL = as the tier says.';
+COMMENT ON COLUMN quota.tenants.max_in_flight IS 'Instead of the tier''s max_in_flight; NULL = as the tier says.';
+COMMENT ON COLUMN quota.tenants.suspended IS 'Its calls are refused and its jobs wait; it may still enqueue.';
+COMMENT ON COLUMN quota.tenants.created_epoch IS 'Internal: between which crashes the row was inserted.';
+COMMENT ON COLUMN quota.tenants.changed_epoch IS 'Internal: between which crashes tier or seats last changed.';
+COMMENT ON COLUMN quota.tenants.changed_ns IS 'Internal: when tier or seats last changed, by the clock of rates.';
+
+CREATE TABLE quota.providers (
+	provider text PRIMARY KEY,
+	account text,
+	safety numeric NOT NULL DEFAULT 0.9,
+	share_unit text NOT NULL DEFAULT 'request',
+	retry_base interval NOT NULL DEFAULT '1 second',
+	retry_max interval NOT NULL DEFAULT '5 minutes',
+	lost_permit text NOT NULL DEFAULT 'charge',
+	lease interval NOT NULL DEFAULT '60 seconds',
+	created_epoch bigint NOT NULL DEFAULT 0,
+	changed_epoch bigint NOT NULL DEFAULT 0,
+	changed_ns bigint NOT NULL DEFAULT 0,
+	CONSTRAINT providers_provider_length CHECK (pg_catalog.octet_length(provider) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(provider) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT providers_account_length CHECK (pg_catalog.octet_length(account) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(account) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT providers_safety_range CHECK (safety OPERATOR(pg_catalog.>) 0::numeric
+		AND safety OPERATOR(pg_catalog.<=) 1::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(safety)) OPERATOR(pg_catalog.<=) 6),
+	CONSTRAINT providers_share_unit_length CHECK (pg_catalog.octet_length(share_unit) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(share_unit) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT providers_retry_base_range CHECK (retry_base OPERATOR(pg_catalog.>) '0'::interval
+		AND retry_base OPERATOR(pg_catalog.<=) '1 year'::interval),
+	CONSTRAINT providers_retry_max_range CHECK (retry_max OPERATOR(pg_catalog.>=) retry_base
+		AND retry_max OPERATOR(pg_catalog.<=) '1 year'::interval),
+	CONSTRAINT providers_lost_permit_word CHECK (lost_permit OPERATOR(pg_catalog.=) ANY (ARRAY['charge', 'refund'])),
+	CONSTRAINT providers_lease_range CHECK (lease OPERATOR(pg_catalog.>) '0'::interval
+		AND lease OPERATOR(pg_catalog.<=) '1 year'::interval)
+) USING heap;
+COMMENT ON TABLE quota.providers IS 'Providers: each is one identity that a third party meters, such as an OAuth app or an API key.';
+COMMENT ON COLUMN quota.providers.provider IS 'Name of the provider.';
+COMMENT ON COLUMN quota.providers.account IS 'What the third party bills and may exhaust; several providers may share it. NULL = the provider''s own name.';
+COMMENT ON COLUMN quota.providers.safety IS 'Fraction of what the provider documents that is used (external limits): above 0 to 1, at most six decimals.';
+COMMENT ON COLUMN quota.providers.share_unit IS 'Unit in which tenants'' shares of this provider are counted.';
+COMMENT ON COLUMN quota.providers.retry_base IS 'A failed job is tried again after a random time up to this, doubled with each attempt.';
+COMMENT ON COLUMN quota.providers.retry_max IS 'Longest time before a retry.';
+COMMENT ON COLUMN quota.providers.lost_permit IS 'What happens to credits of a call that nobody settled: charge (they stay spent) or refund.';
+COMMENT ON COLUMN quota.providers.lease IS 'How long a worker may keep a job unless it says otherwise.';
+COMMENT ON COLUMN quota.providers.created_epoch IS 'Internal: between which crashes the row was inserted.';
+COMMENT ON COLUMN quota.providers.changed_epoch IS 'Internal: between which crashes safety last changed.';
+COMMENT ON COLUMN quota.providers.changed_ns IS 'Internal: when safety last changed, by the clock of rates.';
+
+CREATE TABLE quota.classes (
+	class text PRIMARY KEY,
+	rank integer NOT NULL,
+	CONSTRAINT classes_class_length CHECK (pg_catalog.octet_length(class) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(class) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT classes_rank_range CHECK (rank OPERATOR(pg_catalog.>=) 0)
+) USING heap;
+COMMENT ON TABLE quota.classes IS 'Work classes, at most 16. Inserting one that came with the extension updates its row.';
+COMMENT ON COLUMN quota.classes.class IS 'Name of the class. interactive, event and batch come with the extension; a call or job without a class is of class event.';
+COMMENT ON COLUMN quota.classes.rank IS 'Jobs of a class with a lower rank go first.';
+INSERT INTO quota.classes (class, rank) VALUES ('interactive', 1), ('event', 2), ('batch', 3);
+
+CREATE TABLE quota.limits (
+	provider text,
+	name text NOT NULL,
+	endpoint text,
+	per text[] NOT NULL DEFAULT '{}',
+	unit text NOT NULL DEFAULT 'request',
+	kind text NOT NULL DEFAULT 'token_bucket',
+	amount numeric,
+	period interval,
+	burst bigint,
+	anchor timestamptz,
+	per_seat boolean NOT NULL DEFAULT false,
+	external boolean,
+	permit_lifetime interval NOT NULL DEFAULT '60 seconds',
+	created_epoch bigint NOT NULL DEFAULT 0,
+	changed_epoch bigint NOT NULL DEFAULT 0,
+	changed_ns bigint NOT NULL DEFAULT 0,
+	CONSTRAINT limits_key UNIQUE NULLS NOT DISTINCT (provider, name),
+	CONSTRAINT limits_provider_length CHECK (pg_catalog.octet_length(provider) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(provider) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT limits_name_length CHECK (pg_catalog.octet_length(name) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(name) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) 'max_in_flight'),
+	CONSTRAINT limits_endpoint_length CHECK (pg_catalog.octet_length(endpoint) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(endpoint) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT limits_per_words CHECK (per OPERATOR(pg_catalog.<@)
+		ARRAY['tenant', 'user', 'connection', 'resource', 'endpoint', 'class']),
+	CONSTRAINT limits_unit_length CHECK (pg_catalog.octet_length(unit) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(unit) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT limits_unit_of_concurrency CHECK (kind OPERATOR(pg_catalog.<>) 'concurrency'
+		OR unit OPERATOR(pg_catalog.=) 'request'),
+	CONSTRAINT limits_kind_word CHECK (kind OPERATOR(pg_catalog.=) ANY (ARRAY['token_bucket', 'concurrency', 'allowance'])),
+	CONSTRAINT limits_amount_range CHECK (amount OPERATOR(pg_catalog.>=) 0::numeric
+		AND amount OPERATOR(pg_catalog.<=) 1000000000000000::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(amount)) OPERATOR(pg_catalog.<=) 9),
+	CONSTRAINT limits_period_range CHECK (period OPERATOR(pg_catalog.>) '0'::interval
+		AND period OPERATOR(pg_catalog.<=) '100 years'::interval),
+	CONSTRAINT limits_period_presence CHECK ((period IS NULL)
+		OPERATOR(pg_catalog.=) (kind OPERATOR(pg_catalog.=) 'concurrency')),
+	CONSTRAINT limits_period_of_allowance CHECK (kind OPERATOR(pg_catalog.<>) 'allowance'
+		OR (period OPERATOR(pg_catalog.=) pg_catalog.date_trunc('day', period)
+			AND pg_catalog.date_part('hour', period) OPERATOR(pg_catalog.=) 0::double precision
+			AND ((pg_catalog.date_part('day', period) OPERATOR(pg_catalog.=) 0::double precision)
+				OPERATOR(pg_catalog.<>)
+				(pg_catalog.date_part('year', period) OPERATOR(pg_catalog.=) 0::double precision
+				 AND pg_catalog.date_part('month', period) OPERATOR(pg_catalog.=) 0::double precision)))),
+	CONSTRAINT limits_burst_range CHECK (burst OPERATOR(pg_catalog.>=) 1
+		AND burst OPERATOR(pg_catalog.<=) 1000000000000000),
+	CONSTRAINT limits_burst_of_token_bucket CHECK (burst IS NULL OR kind OPERATOR(pg_catalog.=) 'token_bucket'),
+	CONSTRAINT limits_anchor_of_allowance CHECK (anchor IS NULL
+		OR (kind OPERATOR(pg_catalog.=) 'allowance' AND pg_catalog.isfinite(anchor))),
+	CONSTRAINT limits_per_seat_per_tenant CHECK (NOT per_seat
+		OR per OPERATOR(pg_catalog.@>) ARRAY['tenant']),
+	CONSTRAINT limits_external_of_provider CHECK (provider IS NOT NULL OR external IS NOT TRUE),
+	CONSTRAINT limits_permit_lifetime_range CHECK (permit_lifetime OPERATOR(pg_catalog.>) '0'::interval
+		AND permit_lifetime OPERATOR(pg_catalog.<=) '1 year'::interval)
+) USING heap;
+ALTER TABLE quota.limits REPLICA IDENTITY FULL;
+COMMENT ON TABLE quota.limits IS 'Limits: a call is admitted when every limit that matches it has room.';
+COMMENT ON COLUMN quota.limits.provider IS 'Calls to this provider; NULL = the limit counts calls to all providers together.';
+COMMENT ON COLUMN quota.limits.name IS 'Name of the limit.';
+COMMENT ON COLUMN quota.limits.endpoint IS 'Calls to these endpoints: a pattern in which * stands for any text; NULL = all calls.';
+COMMENT ON COLUMN quota.limits.per IS 'Every tenant, user, connection, resource, endpoint or class has a bucket of its own; several words: every combination; none: all share one. A limit per user, connection or resource does not apply to a call that names none.';
+COMMENT ON COLUMN quota.limits.unit IS 'What is counted; quota.costs says how much of it a call costs.';
+COMMENT ON COLUMN quota.limits.kind IS 'token_bucket: amount per period, refilled steadily; concurrency: amount calls at a time; allowance: amount per calendar period, kept in the ledger.';
+COMMENT ON COLUMN quota.limits.amount IS 'Units; NULL = no limit (quota.tier_limits and quota.tenant_limits may set one), 0 = closed. At most 1e15, at most nine decimals.';
+COMMENT ON COLUMN quota.limits.period IS 'token_bucket: time in which the amount refills, a month counting 30 days. allowance: n days or n months of the calendar (UTC). concurrency: none.';
+COMMENT ON COLUMN quota.limits.burst IS 'token_bucket: units that can be taken at once. NULL = the amount, or for an external limit half of what safety leaves out: amount x (1 - safety) / 2, at least 1.';
+COMMENT ON COLUMN quota.limits.anchor IS 'allowance: a time when a period starts; NULL = 2000-01-01 00:00 UTC.';
+COMMENT ON COLUMN quota.limits.per_seat IS 'The amount is multiplied by the tenant''s seats; needs per to include tenant.';
+COMMENT ON COLUMN quota.limits.external IS 'The provider''s own rule: the provider''s safety applies. NULL = yes unless per includes tenant or there is no provider.';
+COMMENT ON COLUMN quota.limits.permit_lifetime IS 'A permit that nobody settled ends after this time.';
+COMMENT ON COLUMN quota.limits.created_epoch IS 'Internal: between which crashes the row was inserted.';
+COMMENT ON COLUMN quota.limits.changed_epoch IS 'Internal: between which crashes the rate last changed.';
+COMMENT ON COLUMN quota.limits.changed_ns IS 'Internal: when the rate last changed, by the clock of rates.';
+
+CREATE TABLE quota.tier_limits (
+	tier text NOT NULL,
+	provider text,
+	name text NOT NULL,
+	amount numeric,
+	burst bigint,
+	multiplier numeric,
+	changed_epoch bigint NOT NULL DEFAULT 0,
+	changed_ns bigint NOT NULL DEFAULT 0,
+	CONSTRAINT tier_limits_key UNIQUE NULLS NOT DISTINCT (tier, provider, name),
+	CONSTRAINT tier_limits_tier_length CHECK (pg_catalog.octet_length(tier) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(tier) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT tier_limits_provider_length CHECK (pg_catalog.octet_length(provider) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(provider) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT tier_limits_name_length CHECK (pg_catalog.octet_length(name) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(name) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT tier_limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) 'max_in_flight'),
+	CONSTRAINT tier_limits_amount_range CHECK (amount OPERATOR(pg_catalog.>=) 0::numeric
+		AND amount OPERATOR(pg_catalog.<=) 1000000000000000::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(amount)) OPERATOR(pg_catalog.<=) 9),
+	CONSTRAINT tier_limits_burst_range CHECK (burst OPERATOR(pg_catalog.>=) 1
+		AND burst OPERATOR(pg_catalog.<=) 1000000000000000),
+	CONSTRAINT tier_limits_multiplier_range CHECK (multiplier OPERATOR(pg_catalog.>) 0::numeric
+		AND multiplier OPERATOR(pg_catalog.<=) 1000000::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(multiplier)) OPERATOR(pg_catalog.<=) 6)
+) USING heap;
+ALTER TABLE quota.tier_limits REPLICA IDENTITY FULL;
+COMMENT ON TABLE quota.tier_limits IS 'What a limit is for the tenants of one tier. A row in which amount, burst and multiplier are NULL exempts them; a limit whose per does not include tenant can have no other.';
+COMMENT ON COLUMN quota.tier_limits.tier IS 'The tier.';
+COMMENT ON COLUMN quota.tier_limits.provider IS 'Provider of the limit; NULL for a limit across providers.';
+COMMENT ON COLUMN quota.tier_limits.name IS 'Name of the limit.';
+COMMENT ON COLUMN quota.tier_limits.amount IS 'Instead of the limit''s amount; NULL = as it is.';
+COMMENT ON COLUMN quota.tier_limits.burst IS 'Instead of the limit''s burst (token_bucket); NULL = as it is.';
+COMMENT ON COLUMN quota.tier_limits.multiplier IS 'Multiplies the amount of this row, or else of the limit; NULL = 1. Above 0, at most 1000000 and six decimals.';
+COMMENT ON COLUMN quota.tier_limits.changed_epoch IS 'Internal: between which crashes the rate last changed.';
+COMMENT ON COLUMN quota.tier_limits.changed_ns IS 'Internal: when the rate last changed, by the clock of rates.';
+
+CREATE TABLE quota.tenant_limits (
+	tenant text NOT NULL,
+	provider text,
+	name text NOT NULL,
+	amount numeric,
+	burst bigint,
+	multiplier numeric,
+	changed_epoch bigint NOT NULL DEFAULT 0,
+	changed_ns bigint NOT NULL DEFAULT 0,
+	CONSTRAINT tenant_limits_key UNIQUE NULLS NOT DISTINCT (tenant, provider, name),
+	CONSTRAINT tenant_limits_tenant_length CHECK (pg_catalog.octet_length(tenant) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(tenant) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT tenant_limits_provider_length CHECK (pg_catalog.octet_length(provider) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(provider) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT tenant_limits_name_length CHECK (pg_catalog.octet_length(name) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(name) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT tenant_limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) 'max_in_flight'),
+	CONSTRAINT tenant_limits_amount_range CHECK (amount OPERATOR(pg_catalog.>=) 0::numeric
+		AND amount OPERATOR(pg_catalog.<=) 1000000000000000::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(amount)) OPERATOR(pg_catalog.<=) 9),
+	CONSTRAINT tenant_limits_burst_range CHECK (burst OPERATOR(pg_catalog.>=) 1
+		AND burst OPERATOR(pg_catalog.<=) 1000000000000000),
+	CONSTRAINT tenant_limits_multiplier_range CHECK (multiplier OPERATOR(pg_catalog.>) 0::numeric
+		AND multiplier OPERATOR(pg_catalog.<=) 1000000::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(multiplier)) OPERATOR(pg_catalog.<=) 6)
+) USING heap;
+ALTER TABLE quota.tenant_limits REPLICA IDENTITY FULL;
+CREATE INDEX tenant_limits_exempt ON quota.tenant_limits (provider, name)
+	WHERE amount IS NULL AND burst IS NULL AND multiplier IS NULL;
+COMMENT ON TABLE quota.tenant_limits IS 'What a limit is for one tenant, whatever its tier says. A row in which amount, burst and multiplier are NULL exempts it, such as a tenant with credentials of its own; a limit whose per does not include tenant can have no other.';
+COMMENT ON INDEX quota.tenant_limits_exempt IS 'Limits from which some tenant is exempt.';
+COMMENT ON COLUMN quota.tenant_limits.tenant IS 'The tenant.';
+COMMENT ON COLUMN quota.tenant_limits.provider IS 'Provider of the limit; NULL for a limit across providers.';
+COMMENT ON COLUMN quota.tenant_limits.name IS 'Name of the limit.';
+COMMENT ON COLUMN quota.tenant_limits.amount IS 'Instead of the amount by the tier or the limit; NULL = as it is.';
+COMMENT ON COLUMN quota.tenant_limits.burst IS 'Instead of the burst by the tier or the limit (token_bucket); NULL = as it is.';
+COMMENT ON COLUMN quota.tenant_limits.multiplier IS 'Multiplies the amount of this row, or else of the tier or the limit; NULL = 1. Above 0, at most 1000000 and six decimals.';
+COMMENT ON COLUMN quota.tenant_limits.changed_epoch IS 'Internal: between which crashes the rate last changed.';
+COMMENT ON COLUMN quota.tenant_limits.changed_ns IS 'Internal: when the rate last changed, by the clock of rates.';
+
+CREATE TABLE quota.costs (
+	provider text NOT NULL,
+	endpoint text,
+	unit text NOT NULL,
+	cost bigint NOT NULL,
+	CONSTRAINT costs_key UNIQUE NULLS NOT DISTINCT (provider, endpoint, unit),
+	CONSTRAINT costs_provider_length CHECK (pg_catalog.octet_length(provider) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(provider) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT costs_endpoint_length CHECK (pg_catalog.octet_length(endpoint) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(endpoint) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT costs_unit_length CHECK (pg_catalog.octet_length(unit) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(unit) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT costs_cost_range CHECK (cost OPERATOR(pg_catalog.>=) 0 AND cost OPERATOR(pg_catalog.<=) 1000000000)
+) USING heap;
+ALTER TABLE quota.costs REPLICA IDENTITY FULL;
+COMMENT ON TABLE quota.costs IS 'What one call costs. Without a row it costs 1 request and nothing of any other unit.';
+COMMENT ON COLUMN quota.costs.provider IS 'The provider.';
+COMMENT ON COLUMN quota.costs.endpoint IS 'The endpoint, as calls name it (not a pattern); NULL = all that have no row of their own for this unit.';
+COMMENT ON COLUMN quota.costs.unit IS 'Name of the unit: request, credit, input_token, ...';
+COMMENT ON COLUMN quota.costs.cost IS 'Units of one call, 0 to 1000000000.';
+
+-- Triggers; the class rows above came before them.
+
+CREATE FUNCTION quota.config_guard() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_guard';
+CREATE FUNCTION quota.config_guard_delete() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_guard_delete';
+CREATE FUNCTION quota.config_stamp() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_stamp';
+CREATE FUNCTION quota.config_changed() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_changed';
+COMMENT ON FUNCTION quota.config_guard() IS 'Refuses renaming, and rows that contradict rows of other tables.';
+COMMENT ON FUNCTION quota.config_guard_delete() IS 'Refuses to delete what is in use.';
+COMMENT ON FUNCTION quota.config_stamp() IS 'Notes in the row when it was made and changed.';
+COMMENT ON FUNCTION quota.config_changed() IS 'Makes the change known to all sessions at commit.';
+REVOKE ALL ON FUNCTION quota.config_guard() FROM PUBLIC;
+REVOKE ALL ON FUNCTION quota.config_guard_delete() FROM PUBLIC;
+REVOKE ALL ON FUNCTION quota.config_stamp() FROM PUBLIC;
+REVOKE ALL ON FUNCTION quota.config_changed() FROM PUBLIC;
+
+CREATE TRIGGER quota_guard BEFORE UPDATE ON quota.tiers
+	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
+CREATE TRIGGER quota_guard_delete AFTER DELETE ON quota.tiers
+	REFERENCING OLD TABLE AS gone
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_guard_truncate AFTER TRUNCATE ON quota.tiers
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.tiers
+	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
+CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.tiers
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
+ALTER TABLE quota.tiers
+	ENABLE ALWAYS TRIGGER quota_guard,
+	ENABLE ALWAYS TRIGGER quota_guard_delete,
+	ENABLE ALWAYS TRIGGER quota_guard_truncate,
+	ENABLE ALWAYS TRIGGER quota_changed,
+	ENABLE ALWAYS TRIGGER quota_truncated;
+COMMENT ON TRIGGER quota_guard ON quota.tiers IS 'Refuses rows that make no sense.';
+COMMENT ON TRIGGER quota_guard_delete ON quota.tiers IS 'Refuses to delete what is in use.';
+COMMENT ON TRIGGER quota_guard_truncate ON quota.tiers IS 'Refuses to delete what is in use.';
+COMMENT ON TRIGGER quota_changed ON quota.tiers IS 'Makes changes known at commit.';
+COMMENT ON TRIGGER quota_truncated ON quota.tiers IS 'Makes changes known at commit.';
+
+CREATE TRIGGER quota_guard BEFORE INSERT OR UPDATE ON quota.tenants
+	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
+CREATE TRIGGER quota_stamp BEFORE INSERT OR UPDATE ON quota.tenants
+	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('tier', 'seats');
+CREATE TRIGGER quota_guard_delete AFTER DELETE ON quota.tenants
+	REFERENCING OLD TABLE AS gone
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_guard_truncate AFTER TRUNCATE ON quota.tenants
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.tenants
+	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
+CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.tenants
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
+ALTER TABLE quota.tenants
+	ENABLE ALWAYS TRIGGER quota_guard,
+	ENABLE ALWAYS TRIGGER quota_stamp,
+	ENABLE ALWAYS TRIGGER quota_guard_delete,
+	ENABLE ALWAYS TRIGGER quota_guard_truncate,
+	ENABLE ALWAYS TRIGGER quota_changed,
+	ENABLE ALWAYS TRIGGER quota_truncated;
+COMMENT ON TRIGGER quota_guard ON quota.tenants IS 'Refuses rows that make no sense.';
+COMMENT ON TRIGGER quota_stamp ON quota.tenants IS 'Keeps the internal columns.';
+COMMENT ON TRIGGER quota_guard_delete ON quota.tenants IS 'Refuses to delete what is in use.';
+COMMENT ON TRIGGER quota_guard_truncate ON quota.tenants IS 'Refuses to delete what is in use.';
+COMMENT ON TRIGGER quota_changed ON quota.tenants IS 'Makes changes known at commit.';
+COMMENT ON TRIGGER quota_truncated ON quota.tenants IS 'Makes changes known at commit.';
+
+CREATE TRIGGER quota_guard BEFORE UPDATE ON quota.providers
+	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
+CREATE TRIGGER quota_stamp BEFORE INSERT OR UPDATE ON quota.providers
+	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('safety');
+CREATE TRIGGER quota_guard_delete AFTER DELETE ON quota.providers
+	REFERENCING OLD TABLE AS gone
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_guard_truncate AFTER TRUNCATE ON quota.providers
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.providers
+	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
+CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.providers
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
+ALTER TABLE quota.providers
+	ENABLE ALWAYS TRIGGER quota_guard,
+	ENABLE ALWAYS TRIGGER quota_stamp,
+	ENABLE ALWAYS TRIGGER quota_guard_delete,
+	ENABLE ALWAYS TRIGGER quota_guard_truncate,
+	ENABLE ALWAYS TRIGGER quota_changed,
+	ENABLE ALWAYS TRIGGER quota_truncated;
+COMMENT ON TRIGGER quota_guard ON quota.providers IS 'Refuses rows that make no sense.';
+COMMENT ON TRIGGER quota_stamp ON quota.providers IS 'Keeps the internal columns.';
+COMMENT ON TRIGGER quota_guard_delete ON quota.providers IS 'Refuses to delete what is in use.';
+COMMENT ON TRIGGER quota_guard_truncate ON quota.providers IS 'Refuses to delete what is in use.';
+COMMENT ON TRIGGER quota_changed ON quota.providers IS 'Makes changes known at commit.';
+COMMENT ON TRIGGER quota_truncated ON quota.providers IS 'Makes changes known at commit.';
+
+CREATE TRIGGER quota_guard BEFORE INSERT OR UPDATE OR DELETE ON quota.classes
+	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
+CREATE TRIGGER quota_guard_delete AFTER DELETE ON quota.classes
+	REFERENCING OLD TABLE AS gone
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_guard_truncate AFTER TRUNCATE ON quota.classes
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.classes
+	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
+CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.classes
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
+ALTER TABLE quota.classes
+	ENABLE ALWAYS TRIGGER quota_guard,
+	ENABLE ALWAYS TRIGGER quota_guard_delete,
+	ENABLE ALWAYS TRIGGER quota_guard_truncate,
+	ENABLE ALWAYS TRIGGER quota_changed,
+	ENABLE ALWAYS TRIGGER quota_truncated;
+COMMENT ON TRIGGER quota_guard ON quota.classes IS 'Refuses rows that make no sense.';
+COMMENT ON TRIGGER quota_guard_delete ON quota.classes IS 'Refuses to delete what is in use.';
+COMMENT ON TRIGGER quota_guard_truncate ON quota.classes IS 'Refuses to delete what is in use.';
+COMMENT ON TRIGGER quota_changed ON quota.classes IS 'Makes changes known at commit.';
+COMMENT ON TRIGGER quota_truncated ON quota.classes IS 'Makes changes known at commit.';
+
+CREATE TRIGGER quota_guard BEFORE UPDATE ON quota.limits
+	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
+CREATE TRIGGER quota_stamp BEFORE INSERT OR UPDATE ON quota.limits
+	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('kind', 'amount', 'period', 'per_seat', 'external', 'per');
+CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.limits
+	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
+CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.limits
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
+ALTER TABLE quota.limits
+	ENABLE ALWAYS TRIGGER quota_guard,
+	ENABLE ALWAYS TRIGGER quota_stamp,
+	ENABLE ALWAYS TRIGGER quota_changed,
+	ENABLE ALWAYS TRIGGER quota_truncated;
+COMMENT ON TRIGGER quota_guard ON quota.limits IS 'Refuses rows that make no sense.';
+COMMENT ON TRIGGER quota_stamp ON quota.limits IS 'Keeps the internal columns.';
+COMMENT ON TRIGGER quota_changed ON quota.limits IS 'Makes changes known at commit.';
+COMMENT ON TRIGGER quota_truncated ON quota.limits IS 'Makes changes known at commit.';
+
+CREATE TRIGGER quota_guard BEFORE INSERT OR UPDATE ON quota.tier_limits
+	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
+CREATE TRIGGER quota_stamp BEFORE INSERT OR UPDATE ON quota.tier_limits
+	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('tier', 'provider', 'name', 'amount', 'multiplier');
+CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.tier_limits
+	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
+CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.tier_limits
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
+ALTER TABLE quota.tier_limits
+	ENABLE ALWAYS TRIGGER quota_guard,
+	ENABLE ALWAYS TRIGGER quota_stamp,
+	ENABLE ALWAYS TRIGGER quota_changed,
+	ENABLE ALWAYS TRIGGER quota_truncated;
+COMMENT ON TRIGGER quota_guard ON quota.tier_limits IS 'Refuses rows that make no sense.';
+COMMENT ON TRIGGER quota_stamp ON quota.tier_limits IS 'Keeps the internal columns.';
+COMMENT ON TRIGGER quota_changed ON quota.tier_limits IS 'Makes changes known at commit.';
+COMMENT ON TRIGGER quota_truncated ON quota.tier_limits IS 'Makes changes known at commit.';
+
+CREATE TRIGGER quota_guard BEFORE INSERT OR UPDATE ON quota.tenant_limits
+	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
+CREATE TRIGGER quota_stamp BEFORE INSERT OR UPDATE ON quota.tenant_limits
+	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('tenant', 'provider', 'name', 'amount', 'multiplier');
+CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.tenant_limits
+	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
+CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.tenant_limits
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
+ALTER TABLE quota.tenant_limits
+	ENABLE ALWAYS TRIGGER quota_guard,
+	ENABLE ALWAYS TRIGGER quota_stamp,
+	ENABLE ALWAYS TRIGGER quota_changed,
+	ENABLE ALWAYS TRIGGER quota_truncated;
+COMMENT ON TRIGGER quota_guard ON quota.tenant_limits IS 'Refuses rows that make no sense.';
+COMMENT ON TRIGGER quota_stamp ON quota.tenant_limits IS 'Keeps the internal columns.';
+COMMENT ON TRIGGER quota_changed ON quota.tenant_limits IS 'Makes changes known at commit.';
+COMMENT ON TRIGGER quota_truncated ON quota.tenant_limits IS 'Makes changes known at commit.';
+
+CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.costs
+	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
+CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.costs
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
+ALTER TABLE quota.costs
+	ENABLE ALWAYS TRIGGER quota_changed,
+	ENABLE ALWAYS TRIGGER quota_truncated;
+COMMENT ON TRIGGER quota_changed ON quota.costs IS 'Makes changes known at commit.';
+COMMENT ON TRIGGER quota_truncated ON quota.costs IS 'Makes changes known at commit.';
+
+SELECT pg_catalog.pg_extension_config_dump('quota.tiers', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.tenants', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.providers', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.classes', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.limits', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.tier_limits', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.tenant_limits', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.costs', '');
+

@@ -1,0 +1,250 @@
+/* Credits: the ledger of allowances, open holds, and what works on them by hand. */
+
+CREATE TABLE quota.ledger (
+	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	account uuid NOT NULL,
+	provider text,
+	limit_name text NOT NULL,
+	tenant text,
+	unit text NOT NULL,
+	kind text NOT NULL,
+	amount bigint NOT NULL,
+	permit bigint,
+	job bigint,
+	charged_at timestamptz NOT NULL,
+	created_at timestamptz NOT NULL,
+	reason text,
+	CONSTRAINT ledger_kind_check CHECK (kind OPERATOR(pg_catalog.=) ANY
+		(ARRAY['hold', 'settle', 'refund', 'expire', 'grant', 'adjust'])),
+	CONSTRAINT ledger_amount_check CHECK (CASE
+		WHEN kind OPERATOR(pg_catalog.=) 'hold' THEN amount OPERATOR(pg_catalog.>=) 0
+		WHEN kind OPERATOR(pg_catalog.=) 'grant' THEN amount OPERATOR(pg_catalog.<) 0
+		WHEN kind OPERATOR(pg_catalog.=) 'refund' THEN amount OPERATOR(pg_catalog.<) 0
+		ELSE true END),
+	CONSTRAINT ledger_permit_check CHECK (permit IS NOT NULL OR
+		kind OPERATOR(pg_catalog.=) ANY (ARRAY['grant', 'adjust']))
+) USING heap;
+CREATE INDEX ledger_account ON quota.ledger (account, charged_at) INCLUDE (amount);
+CREATE INDEX ledger_permit ON quota.ledger (permit) WHERE permit IS NOT NULL;
+
+COMMENT ON TABLE quota.ledger IS
+'Every credit spent or given, one entry each; entries are never changed. What an allowance has used is the sum of amount over the entries of its account charged in the current period. Written by quota_acquire, quota_dequeue, quota_settle, quota_grant and the like; direct INSERT is for restoring a dump.';
+COMMENT ON INDEX quota.ledger_account IS 'What an account has used in a period.';
+COMMENT ON INDEX quota.ledger_permit IS 'Entries of one permit.';
+COMMENT ON COLUMN quota.ledger.id IS 'Number of the entry, in order of writing.';
+COMMENT ON COLUMN quota.ledger.account IS 'Identity of the allowance: hash of provider, limit and what the limit is counted per.';
+COMMENT ON COLUMN quota.ledger.provider IS 'Provider of the limit; NULL for a limit across providers.';
+COMMENT ON COLUMN quota.ledger.limit_name IS 'Name of the limit in quota.limits.';
+COMMENT ON COLUMN quota.ledger.tenant IS 'Whose call it was, also where tenants share the allowance; NULL for entries by hand that name no tenant.';
+COMMENT ON COLUMN quota.ledger.unit IS 'Unit of amount.';
+COMMENT ON COLUMN quota.ledger.kind IS 'hold: estimate of an admitted call. settle: what the call used less the hold, 0 when the estimate was right. expire: the same for a call that nobody settled. refund: given back after settling. grant, adjust: by hand.';
+COMMENT ON COLUMN quota.ledger.amount IS 'Units; positive = spent, negative = given.';
+COMMENT ON COLUMN quota.ledger.permit IS 'Permit of the call; all its entries have the same.';
+COMMENT ON COLUMN quota.ledger.job IS 'Job the call was made for.';
+COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in; entries that refer to a hold have that of the hold.';
+COMMENT ON COLUMN quota.ledger.created_at IS 'When the entry was written.';
+COMMENT ON COLUMN quota.ledger.reason IS 'Free text of who wrote it.';
+
+CREATE TABLE quota.holds (
+	permit bigint PRIMARY KEY,
+	tenant text NOT NULL,
+	provider text NOT NULL,
+	job bigint,
+	calls integer NOT NULL,
+	created_at timestamptz NOT NULL,
+	expires_at timestamptz NOT NULL
+) USING heap WITH (
+	autovacuum_vacuum_scale_factor = 0,
+	autovacuum_vacuum_threshold = 5000,
+	autovacuum_analyze_scale_factor = 0,
+	autovacuum_analyze_threshold = 50000,
+	autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX holds_expires ON quota.holds (expires_at);
+
+COMMENT ON TABLE quota.holds IS
+'Open holds: admitted calls whose credits are charged by estimate and not settled yet. What each holds of which allowance are its entries of kind hold in quota.ledger.';
+COMMENT ON INDEX quota.holds_expires IS 'Holds that nobody settled in time.';
+COMMENT ON COLUMN quota.holds.permit IS 'Permit of the call; a hold id is a permit id.';
+COMMENT ON COLUMN quota.holds.tenant IS 'Whose call.';
+COMMENT ON COLUMN quota.holds.provider IS 'Provider called.';
+COMMENT ON COLUMN quota.holds.job IS 'Job the call is made for.';
+COMMENT ON COLUMN quota.holds.calls IS 'Calls admitted together; units given when settling are of one call.';
+COMMENT ON COLUMN quota.holds.created_at IS 'When it was admitted; as in its entries.';
+COMMENT ON COLUMN quota.holds.expires_at IS 'When it counts as lost unless its permit was extended; a clock that follows the wall clock but is never set.';
+
+/* ---- entries are final ---- */
+
+CREATE FUNCTION quota.ledger_refuse() RETURNS trigger
+AS 'MODULE_PATHNAME', 'quota_ledger_refuse'
+LANGUAGE C;
+COMMENT ON FUNCTION quota.ledger_refuse() IS 'Internal: refuses changes of entries.';
+REVOKE ALL ON FUNCTION quota.ledger_refuse() FROM PUBLIC;
+
+CREATE FUNCTION quota.ledger_restored() RETURNS trigger
+AS 'MODULE_PATHNAME', 'quota_ledger_restored'
+LANGUAGE C;
+COMMENT ON FUNCTION quota.ledger_restored() IS 'Internal: refuses direct inserts for an account whose balance is kept in shared memory already.';
+REVOKE ALL ON FUNCTION quota.ledger_restored() FROM PUBLIC;
+
+CREATE TRIGGER ledger_final BEFORE UPDATE OR DELETE ON quota.ledger
+	FOR EACH ROW EXECUTE FUNCTION quota.ledger_refuse();
+CREATE TRIGGER ledger_final_truncate BEFORE TRUNCATE ON quota.ledger
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.ledger_refuse();
+CREATE TRIGGER ledger_restored AFTER INSERT ON quota.ledger
+	FOR EACH ROW EXECUTE FUNCTION quota.ledger_restored();
+ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER ledger_final;
+ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER ledger_final_truncate;
+ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER ledger_restored;
+COMMENT ON TRIGGER ledger_final ON quota.ledger IS 'Entries are never changed.';
+COMMENT ON TRIGGER ledger_final_truncate ON quota.ledger IS 'Entries are never removed.';
+COMMENT ON TRIGGER ledger_restored ON quota.ledger IS 'Direct inserts are for restoring a dump.';
+
+/* ---- by hand ---- */
+
+CREATE FUNCTION quota_grant(
+	tenant text,
+	provider text,
+	name text,
+	amount bigint,
+	reason text DEFAULT NULL,
+	endpoint text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'quota_grant'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION quota_grant(text, text, text, bigint, text, text) IS
+'Gives an allowance more units for its current period; others can spend them once this transaction has committed. tenant NULL names an allowance that tenants share, provider NULL a limit across providers, endpoint is needed if the limit is of certain endpoints. Errors: 42704 no such allowance; 22023 amount below 1.';
+REVOKE ALL ON FUNCTION quota_grant(text, text, text, bigint, text, text) FROM PUBLIC;
+
+CREATE FUNCTION quota_adjust(
+	tenant text,
+	provider text,
+	name text,
+	amount bigint,
+	reason text DEFAULT NULL,
+	endpoint text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'quota_adjust'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION quota_adjust(text, text, text, bigint, text, text) IS
+'Corrects what an allowance has used in its current period: a positive amount spends at once, whatever is left, a negative one gives back at commit. Other arguments as of quota_grant.';
+REVOKE ALL ON FUNCTION quota_adjust(text, text, text, bigint, text, text) FROM PUBLIC;
+
+CREATE FUNCTION quota_refund(
+	permit bigint,
+	amount bigint DEFAULT NULL,
+	reason text DEFAULT NULL,
+	unit text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'quota_refund'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION quota_refund(bigint, bigint, text, text) IS
+'Gives back units that a settled permit spent, to every allowance it spent them of and in the period they were spent in; amount NULL = all that is left. unit is needed with an amount when the permit spent several units. All refunds of a permit together never exceed what it spent. Errors: 55000 the permit is not settled; 55P03 another transaction settles or refunds it; 42704 it spent no credits; 22023 amount too large.';
+REVOKE ALL ON FUNCTION quota_refund(bigint, bigint, text, text) FROM PUBLIC;
+
+CREATE FUNCTION quota_hold(
+	tenant text,
+	provider text,
+	unit text,
+	amount bigint,
+	lifetime interval DEFAULT NULL,
+	endpoint text DEFAULT NULL)
+RETURNS quota_decision
+AS 'MODULE_PATHNAME', 'quota_hold'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION quota_hold(text, text, text, bigint, interval, text) IS
+'Sets units aside from the allowances of that unit, and asks no other limit; the answer and the permit are those of quota_acquire: settle or release it with quota_settle or quota_release. lifetime NULL = the permit lifetime of the limits. Errors: 42704 no allowance of that unit applies; otherwise as quota_acquire.';
+
+CREATE FUNCTION quota_balance(
+	tenant text,
+	provider text DEFAULT NULL,
+	endpoint text DEFAULT NULL,
+	OUT limit_provider text,
+	OUT limit_name text,
+	OUT unit text,
+	OUT amount bigint,
+	OUT used bigint,
+	OUT held bigint,
+	OUT remaining bigint,
+	OUT period_start timestamptz,
+	OUT period_end timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'quota_balance'
+LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 5;
+COMMENT ON FUNCTION quota_balance(text, text, text) IS
+'The allowances that calls of a tenant meet, at one provider or (NULL) at all: amount per period, used (holds and what open transactions took included), held (the part of it that is not settled yet), remaining (negative = debt), and the current period. tenant NULL shows those that tenants share. limit_provider is NULL for a limit across providers.';
+
+CREATE FUNCTION quota.audit_entries(
+	OUT problem text,
+	OUT provider text,
+	OUT limit_name text,
+	OUT tenant text,
+	OUT permit bigint,
+	OUT detail text,
+	OUT expected bigint,
+	OUT actual bigint)
+RETURNS SETOF record
+LANGUAGE SQL STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH parts AS (
+		SELECT l.permit, l.account,
+			pg_catalog.min(l.provider) AS provider,
+			pg_catalog.min(l.limit_name) AS limit_name,
+			pg_catalog.min(l.tenant) AS tenant,
+			pg_catalog.count(*) FILTER (WHERE l.kind OPERATOR(pg_catalog.=) 'hold') AS holds,
+			pg_catalog.count(*) FILTER (WHERE l.kind OPERATOR(pg_catalog.=) ANY (ARRAY['settle', 'expire'])) AS resolved,
+			pg_catalog.sum(l.amount)::bigint AS spent
+		FROM quota.ledger AS l
+		WHERE l.permit IS NOT NULL
+		GROUP BY l.permit, l.account
+	), judged AS (
+		SELECT p.*, h.permit IS NOT NULL AS open
+		FROM parts AS p LEFT JOIN quota.holds AS h
+			ON h.permit OPERATOR(pg_catalog.=) p.permit
+	)
+	SELECT 'hold resolved wrongly', provider, limit_name, tenant, permit,
+		CASE WHEN open THEN 'the hold is open' ELSE 'the hold is not open' END
+			OPERATOR(pg_catalog.||) '; entries that resolve it are counted',
+		CASE WHEN open THEN holds OPERATOR(pg_catalog.-) 1 ELSE holds END,
+		resolved
+	FROM judged
+	WHERE resolved OPERATOR(pg_catalog.<>)
+		CASE WHEN open THEN holds OPERATOR(pg_catalog.-) 1 ELSE holds END
+	UNION ALL
+	SELECT 'refunded more than spent', provider, limit_name, tenant, permit,
+		'what the permit spent after refunds', 0, spent
+	FROM judged
+	WHERE spent OPERATOR(pg_catalog.<) 0
+	UNION ALL
+	SELECT 'hold without entries', h.provider, NULL, h.tenant, h.permit,
+		'no entry of kind hold bears its permit and created_at', 1, 0
+	FROM quota.holds AS h
+	WHERE NOT EXISTS (
+		SELECT FROM quota.ledger AS l
+		WHERE l.permit OPERATOR(pg_catalog.=) h.permit
+			AND l.kind OPERATOR(pg_catalog.=) 'hold'
+			AND l.created_at OPERATOR(pg_catalog.=) h.created_at)
+$$;
+COMMENT ON FUNCTION quota.audit_entries() IS 'Internal: the part of quota_audit that compares rows with rows.';
+REVOKE ALL ON FUNCTION quota.audit_entries() FROM PUBLIC;
+
+CREATE FUNCTION quota_audit(
+	OUT problem text,
+	OUT provider text,
+	OUT limit_name text,
+	OUT tenant text,
+	OUT permit bigint,
+	OUT detail text,
+	OUT expected bigint,
+	OUT actual bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'quota_audit'
+LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION quota_audit() IS
+'What should never be: holds resolved twice or not at all, refunds above what was spent, and shared counters that differ from the rows or permits they count. Empty = healthy. Reads the whole ledger. Counters in use by open transactions are not compared.';
+REVOKE ALL ON FUNCTION quota_audit() FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('quota.ledger', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.ledger_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.holds', '');

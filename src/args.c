@@ -1,0 +1,98 @@
+/*
+ * args.c
+ *		Reading arguments of SQL functions, with the errors of error.h.
+ */
+#include "args.h"
+
+#include "error.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#define MAX_INTERVAL_US (366 * USECS_PER_DAY)
+
+/* See args.h. */
+char *
+quota_arg_text(FunctionCallInfo fcinfo, int i, const char *name, bool required)
+{
+	if (!PG_ARGISNULL(i))
+		return text_to_cstring(PG_GETARG_TEXT_PP(i));
+	if (required)
+		quota_error_null(name);
+	return NULL;
+}
+
+/* See args.h. */
+char *
+quota_arg_name(FunctionCallInfo fcinfo, int i, const char *name, bool required)
+{
+	char	   *value = quota_arg_text(fcinfo, i, name, required);
+
+	if (value && strlen(value) >= QUOTA_NAME_LEN)
+		quota_error_too_long(name, (int) strlen(value));
+	return value;
+}
+
+/* See args.h. */
+int32
+quota_arg_int32(FunctionCallInfo fcinfo, int i, const char *name,
+				int32 min, int32 max)
+{
+	int32		value;
+
+	if (PG_ARGISNULL(i))
+		quota_error_null(name);
+	value = PG_GETARG_INT32(i);
+	if (value < min || value > max)
+		quota_error_range(name, value, min, max);
+	return value;
+}
+
+/* See args.h. */
+int64
+quota_arg_int64(FunctionCallInfo fcinfo, int i, const char *name,
+				int64 min, int64 max)
+{
+	int64		value;
+
+	if (PG_ARGISNULL(i))
+		quota_error_null(name);
+	value = PG_GETARG_INT64(i);
+	if (value < min || value > max)
+		quota_error_range(name, value, min, max);
+	return value;
+}
+
+/* See args.h. */
+bool
+quota_arg_bool(FunctionCallInfo fcinfo, int i, const char *name)
+{
+	if (PG_ARGISNULL(i))
+		quota_error_null(name);
+	return PG_GETARG_BOOL(i);
+}
+
+/* See args.h. */
+QuotaUnits *
+quota_arg_units(FunctionCallInfo fcinfo, int i)
+{
+	return PG_ARGISNULL(i) ? NULL : quota_units_parse(PG_GETARG_JSONB_P(i));
+}
+
+/* See args.h. */
+int64
+quota_arg_interval(FunctionCallInfo fcinfo, int i, const char *name)
+{
+	Interval   *value;
+	int64		us;
+
+	if (PG_ARGISNULL(i))
+		quota_error_null(name);
+	value = PG_GETARG_INTERVAL_P(i);
+	us = value->time + value->day * USECS_PER_DAY;
+	if (value->month != 0 || us <= 0 || us > MAX_INTERVAL_US)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" is out of range", name),
+				 errdetail("Allowed are positive intervals of at most 366 days, without months.")));
+	return us * QUOTA_NS_PER_US;
+}

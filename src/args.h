@@ -1,0 +1,30 @@
+/*
+ * args.h
+ *		Reading arguments of SQL functions.
+ */
+#ifndef QUOTA_ARGS_H
+#define QUOTA_ARGS_H
+
+#include "policy.h"
+
+#include "fmgr.h"
+
+/* C string of a text argument, NULL for NULL unless required (then 22004). */
+extern char *quota_arg_text(FunctionCallInfo fcinfo, int i, const char *name,
+							bool required);
+/* The same for what is kept as a name: at most QUOTA_NAME_LEN - 1 bytes (22023). */
+extern char *quota_arg_name(FunctionCallInfo fcinfo, int i, const char *name,
+							bool required);
+/* NULL is 22004, out of range 22023 */
+extern int32 quota_arg_int32(FunctionCallInfo fcinfo, int i, const char *name,
+							 int32 min, int32 max);
+extern int64 quota_arg_int64(FunctionCallInfo fcinfo, int i, const char *name,
+							 int64 min, int64 max);
+extern bool quota_arg_bool(FunctionCallInfo fcinfo, int i, const char *name);
+/* NULL for NULL */
+extern QuotaUnits *quota_arg_units(FunctionCallInfo fcinfo, int i);
+/* nanoseconds of an interval without months; > 0, at most a year (22023) */
+extern int64 quota_arg_interval(FunctionCallInfo fcinfo, int i,
+								const char *name);
+
+#endif							/* QUOTA_ARGS_H */

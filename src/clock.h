@@ -1,0 +1,31 @@
+/*
+ * clock.h
+ *		How the clocks start, stop and continue; telling the time is in quota.h.
+ */
+#ifndef QUOTA_CLOCK_H
+#define QUOTA_CLOCK_H
+
+#include "shmem.h"
+
+/* What a clean shutdown keeps of the clocks. */
+typedef struct QuotaClockSave
+{
+	char		boot[40];		/* which boot of the machine, "" = not known */
+	int64		raw_ns;			/* CLOCK_MONOTONIC, means nothing elsewhere */
+	int64		now_ns;			/* quota clock */
+	TimestampTz real_us;		/* the machine's wall clock */
+	TimestampTz steady_base_us;
+	QuotaClock	clock;
+} QuotaClockSave;
+
+/* In the postmaster, when nobody else runs; saved = NULL starts anew. */
+extern void quota_clock_start(const QuotaClockSave *saved);
+extern void quota_clock_save(QuotaClockSave *save);
+
+/* Notes that this crash epoch is in use, from now on. */
+extern void quota_activate(void);
+
+/* Nanoseconds that pass even while the quota clock is frozen. */
+extern int64 quota_raw_ns(void);
+
+#endif							/* QUOTA_CLOCK_H */

@@ -1,0 +1,95 @@
+/*
+ * compat.h
+ *		Every difference between the server versions 15 to 18 that this code
+ *		meets.  No other file tests PG_VERSION_NUM.
+ */
+#ifndef QUOTA_COMPAT_H
+#define QUOTA_COMPAT_H
+
+#include "postgres.h"
+
+#if PG_VERSION_NUM < 150000
+#error "quota needs PostgreSQL 15 or later"
+#endif
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+/* A number no other transaction of this backend has; needs storage/proc.h. */
+#if PG_VERSION_NUM >= 170000
+#define QUOTA_LXID (MyProc->vxid.lxid)
+#else
+#define QUOTA_LXID (MyProc->lxid)
+#endif
+
+#include "utils/wait_event.h"
+
+/* How views name a wait of ours; up to 16 all are "Extension". */
+#if PG_VERSION_NUM >= 170000
+#define quota_wait_event(name) WaitEventExtensionNew(name)
+#else
+#define quota_wait_event(name) PG_WAIT_EXTENSION
+#endif
+
+/* Needs storage/lock.h. */
+#if PG_VERSION_NUM >= 170000
+#define compat_lock_held_by_me(tag, mode) LockHeldByMe(tag, mode, false)
+#else
+#define compat_lock_held_by_me(tag, mode) LockHeldByMe(tag, mode)
+#endif
+
+#ifndef HAVE_INT128
+#error "quota needs a compiler with 128-bit integers"
+#endif
+
+/*
+ * What rows.c needs to scan and write a table as logical replication does.
+ * Macros, so that the headers they need are included only there.
+ */
+#if PG_VERSION_NUM >= 180000
+#define compat_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, NULL, nkeys, 0)
+#else
+#define compat_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, nkeys, 0)
+#endif
+
+#if PG_VERSION_NUM >= 180000
+#define compat_exec_init_range_table(estate, rte, perms) \
+	ExecInitRangeTable(estate, list_make1(rte), perms, bms_make_singleton(1))
+#elif PG_VERSION_NUM >= 160000
+#define compat_exec_init_range_table(estate, rte, perms) \
+	ExecInitRangeTable(estate, list_make1(rte), perms)
+#endif
+
+/* A range table of one entry that updates the given columns. */
+#if PG_VERSION_NUM >= 160000
+#define compat_init_range_table(estate, rte, updated) \
+	do { \
+		List	   *perms_ = NIL; \
+		addRTEPermissionInfo(&perms_, rte)->updatedCols = (updated); \
+		compat_exec_init_range_table(estate, rte, perms_); \
+	} while (0)
+#define compat_epq_init(epq, estate) \
+	EvalPlanQualInit(epq, estate, NULL, NIL, -1, NIL)
+#else
+#define compat_init_range_table(estate, rte, updated) \
+	do { \
+		(rte)->updatedCols = (updated); \
+		ExecInitRangeTable(estate, list_make1(rte)); \
+	} while (0)
+#define compat_epq_init(epq, estate) \
+	EvalPlanQualInit(epq, estate, NULL, NIL, -1)
+#endif
+
+/* The sequence behind an identity column. */
+#if PG_VERSION_NUM >= 170000
+#define compat_identity_sequence(relation, attnum) \
+	getIdentitySequence(relation, attnum, false)
+#else
+#define compat_identity_sequence(relation, attnum) \
+	getIdentitySequence(RelationGetRelid(relation), attnum, false)
+#endif
+
+#endif							/* QUOTA_COMPAT_H */

@@ -1,0 +1,153 @@
+/*
+ * config.h
+ *		Reading rows of the configuration tables.  The column numbers must agree
+ *		with sql/install/10_config.sql; later versions add columns at the end.
+ */
+#ifndef QUOTA_CONFIG_H
+#define QUOTA_CONFIG_H
+
+#include "catalog.h"
+
+#include "access/genam.h"
+#include "utils/numeric.h"
+#include "utils/relcache.h"
+#include "utils/snapshot.h"
+
+enum
+{
+	TIERS_TIER = 1,
+	TIERS_WEIGHT,
+	TIERS_MAX_IN_FLIGHT
+};
+
+enum
+{
+	TENANTS_TENANT = 1,
+	TENANTS_TIER,
+	TENANTS_SEATS,
+	TENANTS_WEIGHT,
+	TENANTS_MAX_IN_FLIGHT,
+	TENANTS_SUSPENDED,
+	TENANTS_CREATED_EPOCH,
+	TENANTS_CHANGED_EPOCH,
+	TENANTS_CHANGED_NS
+};
+
+enum
+{
+	PROVIDERS_PROVIDER = 1,
+	PROVIDERS_ACCOUNT,
+	PROVIDERS_SAFETY,
+	PROVIDERS_SHARE_UNIT,
+	PROVIDERS_RETRY_BASE,
+	PROVIDERS_RETRY_MAX,
+	PROVIDERS_LOST_PERMIT,
+	PROVIDERS_LEASE,
+	PROVIDERS_CREATED_EPOCH,
+	PROVIDERS_CHANGED_EPOCH,
+	PROVIDERS_CHANGED_NS
+};
+
+enum
+{
+	CLASSES_CLASS = 1,
+	CLASSES_RANK
+};
+
+enum
+{
+	LIMITS_PROVIDER = 1,
+	LIMITS_NAME,
+	LIMITS_ENDPOINT,
+	LIMITS_PER,
+	LIMITS_UNIT,
+	LIMITS_KIND,
+	LIMITS_AMOUNT,
+	LIMITS_PERIOD,
+	LIMITS_BURST,
+	LIMITS_ANCHOR,
+	LIMITS_PER_SEAT,
+	LIMITS_EXTERNAL,
+	LIMITS_PERMIT_LIFETIME,
+	LIMITS_CREATED_EPOCH,
+	LIMITS_CHANGED_EPOCH,
+	LIMITS_CHANGED_NS
+};
+
+/* quota.tier_limits and quota.tenant_limits; the first is tier or tenant */
+enum
+{
+	OVERRIDES_OWNER = 1,
+	OVERRIDES_PROVIDER,
+	OVERRIDES_NAME,
+	OVERRIDES_AMOUNT,
+	OVERRIDES_BURST,
+	OVERRIDES_MULTIPLIER,
+	OVERRIDES_CHANGED_EPOCH,
+	OVERRIDES_CHANGED_NS
+};
+
+enum
+{
+	COSTS_PROVIDER = 1,
+	COSTS_ENDPOINT,
+	COSTS_UNIT,
+	COSTS_COST
+};
+
+#define CONFIG_MAX_COLUMNS	16
+
+/* Words of quota.limits.per, as bits, in the order of parts of a bucket's key */
+typedef enum ConfigPer
+{
+	PER_TENANT = 1,
+	PER_USER = 2,
+	PER_CONNECTION = 4,
+	PER_RESOURCE = 8,
+	PER_ENDPOINT = 16,
+	PER_CLASS = 32
+} ConfigPer;
+#define N_PER 6
+
+/* An open scan and its current row. */
+typedef struct ConfigScan
+{
+	Relation	rel;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Datum		values[CONFIG_MAX_COLUMNS];
+	bool		nulls[CONFIG_MAX_COLUMNS];
+} ConfigScan;
+
+/*
+ * Rows of a table under a snapshot: all of them (index QUOTA_N_RELATIONS), all
+ * in an index (key NULL), or those whose first index column equals key, which
+ * must be column 1 of the table.  Takes no right of the caller into account.
+ */
+extern void config_scan_begin(ConfigScan *scan, QuotaRelation rel,
+							  QuotaRelation index, const char *key,
+							  Snapshot snapshot);
+extern bool config_scan_next(ConfigScan *scan);
+extern void config_scan_end(ConfigScan *scan);
+
+/*
+ * Columns of the current row by number, copied to the current memory context;
+ * NULL or what "otherwise" says for a null.
+ */
+extern char *config_text(const ConfigScan *scan, int column);
+extern Numeric config_numeric(const ConfigScan *scan, int column);
+extern int32 config_int32(const ConfigScan *scan, int column, int32 otherwise);
+extern int64 config_int64(const ConfigScan *scan, int column, int64 otherwise);
+extern bool config_bool(const ConfigScan *scan, int column, bool otherwise);
+extern int64 config_interval_ns(const ConfigScan *scan, int column);
+extern int	config_per(const ConfigScan *scan, int column);
+
+/* The row is younger than the last crash. */
+extern bool config_is_young(const ConfigScan *scan, int epoch_column);
+/* Quota clock of the last change, 0 = before the last crash. */
+extern int64 config_changed_ns(const ConfigScan *scan, int epoch_column);
+
+extern int	config_per_mask(Datum array);
+extern bool config_any_row(QuotaRelation rel);
+
+#endif							/* QUOTA_CONFIG_H */

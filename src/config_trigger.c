@@ -1,0 +1,289 @@
+/*
+ * config_trigger.c
+ *		Triggers that every configuration table has: one stamps rows with when
+ *		they were made and changed, one notes the change for the end of the
+ *		transaction (change.c).
+ *
+ * Both are ENABLE ALWAYS: rows that come by logical replication count as any
+ * others, and get stamps of this cluster.
+ *
+ * Stamps.  created_epoch is the crash epoch a row was inserted in, changed_ns
+ * and changed_epoch say when a column that takes part in a rate last changed;
+ * these columns are the arguments of the stamping trigger.
+ */
+#include "change.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "commands/trigger.h"
+#include "config.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "shmem.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(quota_config_stamp);
+PG_FUNCTION_INFO_V1(quota_config_changed);
+
+/* ---- comparing ---- */
+
+/* Columns that users don't set. */
+static bool
+is_internal(const char *name)
+{
+	return strcmp(name, "created_epoch") == 0 ||
+		strcmp(name, "changed_epoch") == 0 ||
+		strcmp(name, "changed_ns") == 0;
+}
+
+/* Is one column the same in both rows?  Byte for byte: 1.0 is not 1.00. */
+static bool
+same_column(TupleDesc desc, int column, HeapTuple a, HeapTuple b)
+{
+	Form_pg_attribute att = TupleDescAttr(desc, column - 1);
+	bool		a_null;
+	bool		b_null;
+	Datum		a_value = heap_getattr(a, column, desc, &a_null);
+	Datum		b_value = heap_getattr(b, column, desc, &b_null);
+
+	if (a_null || b_null)
+		return a_null && b_null;
+	return datum_image_eq(a_value, b_value, att->attbyval, att->attlen);
+}
+
+/* Did the UPDATE change anything a user can set? */
+static bool
+row_changed(TriggerData *td)
+{
+	TupleDesc	desc = RelationGetDescr(td->tg_relation);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && !is_internal(NameStr(att->attname)) &&
+			!same_column(desc, i + 1, td->tg_trigtuple, td->tg_newtuple))
+			return true;
+	}
+	return false;
+}
+
+/* Did the UPDATE change one of the columns named in the trigger? */
+static bool
+argument_changed(TriggerData *td)
+{
+	TupleDesc	desc = RelationGetDescr(td->tg_relation);
+
+	for (int i = 0; i < td->tg_trigger->tgnargs; i++)
+	{
+		int			column = SPI_fnumber(desc, td->tg_trigger->tgargs[i]);
+
+		if (column <= 0)
+			elog(ERROR, "column \"%s\" does not exist",
+				 td->tg_trigger->tgargs[i]);
+		if (!same_column(desc, column, td->tg_trigtuple, td->tg_newtuple))
+			return true;
+	}
+	return false;
+}
+
+/* ---- stamping ---- */
+
+/* Columns to replace in a row. */
+typedef struct Stamps
+{
+	int			n;
+	int			columns[3];
+	Datum		values[3];
+	bool		nulls[3];
+} Stamps;
+
+/* Sets a column to a value, or, if old is given, to what it was there. */
+static void
+stamp(Stamps *stamps, TupleDesc desc, const char *name, int64 value,
+	  HeapTuple old)
+{
+	int			column = SPI_fnumber(desc, name);
+	int			i = stamps->n;
+
+	if (column <= 0)
+		return;
+	stamps->columns[i] = column;
+	stamps->values[i] = Int64GetDatum(value);
+	stamps->nulls[i] = false;
+	if (old)
+		stamps->values[i] = heap_getattr(old, column, desc, &stamps->nulls[i]);
+	stamps->n++;
+}
+
+/* BEFORE INSERT OR UPDATE FOR EACH ROW. */
+Datum
+quota_config_stamp(PG_FUNCTION_ARGS)
+{
+	TriggerData *td = (TriggerData *) fcinfo->context;
+	Stamps		stamps = {0};
+	HeapTuple	old = NULL;
+	HeapTuple	row;
+	HeapTuple	unchanged;
+	TupleDesc	desc;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_BEFORE(td->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(td->tg_event))
+		elog(ERROR, "quota_config_stamp: not called as expected");
+	quota_enter();
+	desc = RelationGetDescr(td->tg_relation);
+	row = td->tg_trigtuple;
+	if (TRIGGER_FIRED_BY_UPDATE(td->tg_event))
+	{
+		old = td->tg_trigtuple;
+		row = td->tg_newtuple;
+	}
+	unchanged = old && !argument_changed(td) ? old : NULL;
+	stamp(&stamps, desc, "created_epoch", quota_shared->crash_epoch, old);
+	stamp(&stamps, desc, "changed_epoch", quota_shared->crash_epoch, unchanged);
+	stamp(&stamps, desc, "changed_ns", quota_now_ns(), unchanged);
+	if (stamps.n > 0)
+		row = heap_modify_tuple_by_cols(row, desc, stamps.n, stamps.columns,
+										stamps.values, stamps.nulls);
+	return PointerGetDatum(row);
+}
+
+/* ---- noting ---- */
+
+/* A text column of a row; never NULL in the columns asked for. */
+static char *
+row_text(TriggerData *td, HeapTuple row, int column)
+{
+	bool		null;
+	Datum		value = heap_getattr(row, column,
+									 RelationGetDescr(td->tg_relation), &null);
+
+	return null ? NULL : TextDatumGetCString(value);
+}
+
+/* Does a row of quota.tenant_limits exempt from the limit? */
+static bool
+exempts(TriggerData *td, HeapTuple row)
+{
+	TupleDesc	desc = RelationGetDescr(td->tg_relation);
+
+	return heap_attisnull(row, OVERRIDES_AMOUNT, desc) &&
+		heap_attisnull(row, OVERRIDES_BURST, desc) &&
+		heap_attisnull(row, OVERRIDES_MULTIPLIER, desc);
+}
+
+/*
+ * Did somebody else see this row, or an older version of it?  A row written by
+ * this transaction may have replaced one that others see, unless it inserted
+ * the tenant itself.
+ */
+static bool
+row_existed(HeapTuple row, const char *tenant)
+{
+	TransactionId xmin = HeapTupleHeaderGetXmin(row->t_data);
+
+	return !TransactionIdIsCurrentTransactionId(xmin) ||
+		!change_is_new(tenant);
+}
+
+/* Has the tenant a row that others see? */
+static bool
+tenant_existed(const char *tenant)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ConfigScan	scan;
+	bool		existed;
+
+	config_scan_begin(&scan, QUOTA_REL_TENANTS, QUOTA_REL_TENANTS_PKEY, tenant,
+					  snapshot);
+	existed = config_scan_next(&scan) && row_existed(scan.tuple, tenant);
+	config_scan_end(&scan);
+	UnregisterSnapshot(snapshot);
+	return existed;
+}
+
+/* A row of quota.tenants; renaming is refused, so one name is enough. */
+static void
+note_tenant(TriggerData *td)
+{
+	HeapTuple	row = td->tg_trigtuple;
+	char	   *tenant = row_text(td, row, TENANTS_TENANT);
+
+	if (TRIGGER_FIRED_BY_INSERT(td->tg_event))
+		change_note(CHANGE_TENANT_NEW, tenant, false, false);
+	else
+		change_note(CHANGE_TENANT, tenant, row_existed(row, tenant), false);
+}
+
+/* One version of a row of quota.tenant_limits. */
+static void
+note_tenant_limit(TriggerData *td, HeapTuple row, bool drops_rate)
+{
+	char	   *tenant = row_text(td, row, OVERRIDES_OWNER);
+
+	change_note(CHANGE_TENANT, tenant, tenant_existed(tenant), drops_rate);
+	if (exempts(td, row))
+		change_note(CHANGE_HINT, NULL, false, false);	/* has_exempt */
+}
+
+/* Does the row, or its old version, no longer override what it did? */
+static bool
+override_dropped(TriggerData *td)
+{
+	TupleDesc	desc = RelationGetDescr(td->tg_relation);
+
+	if (TRIGGER_FIRED_BY_DELETE(td->tg_event))
+		return true;
+	if (!TRIGGER_FIRED_BY_UPDATE(td->tg_event))
+		return false;
+	for (int column = OVERRIDES_OWNER; column <= OVERRIDES_NAME; column++)
+	{
+		if (!same_column(desc, column, td->tg_trigtuple, td->tg_newtuple))
+			return true;
+	}
+	return false;
+}
+
+/* Notes the change of one row. */
+static void
+note_row(TriggerData *td)
+{
+	Oid			relid = RelationGetRelid(td->tg_relation);
+
+	if (relid == quota_relation(QUOTA_REL_TENANTS))
+		note_tenant(td);
+	else if (relid == quota_relation(QUOTA_REL_TENANT_LIMITS))
+	{
+		note_tenant_limit(td, td->tg_trigtuple, override_dropped(td));
+		if (TRIGGER_FIRED_BY_UPDATE(td->tg_event))
+			note_tenant_limit(td, td->tg_newtuple, false);
+	}
+	else
+		change_note(CHANGE_GLOBAL, NULL, false,
+					relid == quota_relation(QUOTA_REL_TIER_LIMITS) &&
+					override_dropped(td));
+}
+
+/*
+ * AFTER INSERT OR UPDATE OR DELETE FOR EACH ROW, and AFTER TRUNCATE, which
+ * concerns everybody whatever the table is.
+ */
+Datum
+quota_config_changed(PG_FUNCTION_ARGS)
+{
+	TriggerData *td = (TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(td->tg_event))
+		elog(ERROR, "quota_config_changed: not called as expected");
+	quota_enter();
+	if (TRIGGER_FIRED_BY_TRUNCATE(td->tg_event))
+		change_note(CHANGE_GLOBAL, NULL, false, true);
+	else if (TRIGGER_FIRED_FOR_ROW(td->tg_event) &&
+			 !(TRIGGER_FIRED_BY_UPDATE(td->tg_event) && !row_changed(td)))
+		note_row(td);
+	return PointerGetDatum(NULL);
+}

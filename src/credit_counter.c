@@ -1,0 +1,323 @@
+/*
+ * credit_counter.c
+ *		Shared counters of allowances: loading them from the ledger, and charging
+ *		them without a decision, so that counters and rows are always equal.
+ *
+ * INVARIANT
+ *
+ * The counter "used" of a READY bucket is the sum of the ledger's entries of its
+ * account that are charged in its period, of committed transactions and of open
+ * ones as far as they take (G3, G4).
+ *
+ * WRITERS AND LOADERS
+ *
+ * A writer changes the counter and pins the bucket, in one section under the
+ * lock, before it writes its first entry: by the parts of its permit, or by
+ * journal_adjust().  The pin stays until its commit or abort callback has run
+ * (permits: and longer), and callbacks run after the transaction has left the
+ * list of running ones.  Only a READY bucket can be pinned like that; who finds
+ * it EMPTY loads it first, who finds it LOADING waits for the loader, never for
+ * a transaction.
+ *
+ * A loader publishes LOADING, which it can only do on an EMPTY bucket, and then
+ * reads the entries.  Buckets become EMPTY by being created or, unpinned, under
+ * the lock.  So at that moment no writer has an entry of this account that is
+ * not settled, and until READY is published none can begin one: every entry is
+ * either committed or dead, whatever the order of reading, and none is missed or
+ * counted twice.  The loader's own transaction is no exception: had it written
+ * an entry, the bucket would be pinned and READY.  Hence a dirty scan (no
+ * predicate locks in a serializable transaction) is as good as a snapshot.  The
+ * only rows of open transactions that can turn up are those of a restore
+ * (ledger.c), and then the load fails.
+ *
+ * PERIODS
+ *
+ * Every entry that refers to a hold bears the hold's charged_at, so what a
+ * period has spent never moves to another one.  A charge or return in a period
+ * that the bucket has left changes rows only.
+ */
+#include "credit.h"
+
+#include "executor/spi.h"
+#include "journal.h"
+#include "key.h"
+#include "miscadmin.h"
+#include "permit.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+/* Makes buckets that are charged to no tenant's table entry. */
+static const QuotaPlan nobody = {
+	.slot = QUOTA_NO_INDEX,
+	.tenant_index = QUOTA_NO_INDEX
+};
+
+/* See credit.h.  Throws when out of memory. */
+QuotaKey
+quota_account_key(Oid database, Oid extension, const uint8 *account)
+{
+	char		hex[2 * QUOTA_ACCOUNT_LEN + 1];
+	const char *part = hex;
+
+	hex_encode((const char *) account, QUOTA_ACCOUNT_LEN, hex);
+	hex[2 * QUOTA_ACCOUNT_LEN] = '\0';
+	return quota_key(database, extension, QUOTA_SPACE_BUCKET, 1, &part);
+}
+
+/* ---- loading ---- */
+
+/* Waits until the bucket is no longer LOADING, or no longer there. */
+static void
+wait_loaded(uint32 index, const QuotaTerm *term)
+{
+	QuotaSlot  *slot = &quota_slots[term->slot];
+	bool		loading;
+
+	ConditionVariablePrepareToSleep(&slot->load_cv);
+	for (;;)
+	{
+		LWLockAcquire(&slot->lock, LW_SHARED);
+		loading = quota_bucket_is(index, term->slot, &term->key) &&
+			quota_buckets[index].load == QUOTA_LOAD_LOADING;
+		LWLockRelease(&slot->lock);
+		if (!loading)
+			break;
+		ConditionVariableSleep(&slot->load_cv, PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* Publishes LOADING if the bucket is EMPTY; says what it was. */
+static QuotaLoad
+begin_load(uint32 index, const QuotaTerm *term)
+{
+	QuotaSlot  *slot = &quota_slots[term->slot];
+	QuotaLoad	load = QUOTA_LOAD_READY;
+
+	journal_reserve(1);
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	if (quota_bucket_is(index, term->slot, &term->key))
+		load = quota_buckets[index].load;
+	if (load == QUOTA_LOAD_EMPTY)
+	{
+		journal_loading_bucket(index);
+		quota_buckets[index].load = QUOTA_LOAD_LOADING;
+	}
+	LWLockRelease(&slot->lock);
+	return load;
+}
+
+/* What the account has used in a period.  Throws when it can't be known now. */
+static int64
+load_sum(const QuotaTerm *term, int64 start_us, int64 end_us)
+{
+	bool		open;
+	int64		sum = ledger_sum(term->account, start_us, end_us, &open);
+
+	if (open)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("balance of limit \"%s\" is being restored",
+						term->name),
+				 errdetail("A transaction that inserted entries into quota.ledger directly has not ended."),
+				 errhint("Try again when the restore has finished.")));
+	return sum;
+}
+
+/*
+ * Loads the bucket, or waits for who does; nothing when it is READY or gone.
+ * No lock held.  When it throws, the journal makes the bucket EMPTY again.
+ */
+static void
+load_or_wait(uint32 index, const QuotaTerm *term)
+{
+	QuotaSlot  *slot = &quota_slots[term->slot];
+	QuotaBucket *b = &quota_buckets[index];
+	QuotaLoad	load = begin_load(index, term);
+	int64		start_us;
+	int64		end_us;
+	int64		sum;
+
+	if (load == QUOTA_LOAD_LOADING)
+		wait_loaded(index, term);
+	if (load != QUOTA_LOAD_EMPTY)
+		return;
+
+	credit_period(term, quota_wall_us(), &start_us, &end_us);
+	sum = load_sum(term, start_us, end_us);
+
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	b->used = sum;
+	b->period_start_us = start_us;
+	b->period_end_us = end_us;
+	b->period_monthly = term->monthly;
+	b->period_count = term->period_count;
+	b->anchor_us = term->anchor_us;
+	b->load = QUOTA_LOAD_READY;
+	journal_loaded();
+	LWLockRelease(&slot->lock);
+	ConditionVariableBroadcast(&slot->load_cv);
+}
+
+/* See credit.h. */
+void
+credit_load(QuotaPlan *plan, int term)
+{
+	load_or_wait(plan->terms[term].bucket, &plan->terms[term]);
+}
+
+/* ---- charging an account without a decision ---- */
+
+/* See credit.h. */
+uint32
+credit_lock_ready(const QuotaTerm *term)
+{
+	QuotaSlot  *slot = &quota_slots[term->slot];
+
+	for (;;)
+	{
+		int64		now_ns;
+		uint32		index;
+
+		CHECK_FOR_INTERRUPTS();
+		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		now_ns = quota_now_ns();
+		permit_expire(term->slot, now_ns);
+		index = quota_term_bucket(&nobody, term, now_ns);
+		if (index != QUOTA_NO_INDEX &&
+			quota_buckets[index].load == QUOTA_LOAD_READY)
+		{
+			permit_bucket_expire(index, now_ns);
+			credit_roll(&quota_buckets[index], term, quota_wall_us());
+			if (quota_buckets[index].load == QUOTA_LOAD_READY)
+				return index;
+		}
+		LWLockRelease(&slot->lock);
+		if (index != QUOTA_NO_INDEX)
+			load_or_wait(index, term);
+		else if (!quota_reclaim())
+			quota_table_full("bucket", "quota.max_buckets", quota_max_buckets);
+	}
+}
+
+/* See credit.h. */
+void
+credit_unlock(uint32 bucket)
+{
+	LWLockRelease(&quota_slots[quota_buckets[bucket].entry.owner].lock);
+}
+
+/*
+ * The calendar of the limit an entry was charged to.  False when there is no
+ * such limit any more.
+ */
+static bool
+find_calendar(const LedgerEntry *entry, QuotaTerm *term)
+{
+	Oid			types[2] = {TEXTOID, TEXTOID};
+	Datum		values[2];
+	char		nulls[2] = {entry->provider ? ' ' : 'n', ' '};
+	bool		found;
+	bool		isnull;
+
+	values[0] = entry->provider ? CStringGetTextDatum(entry->provider) : 0;
+	values[1] = CStringGetTextDatum(entry->limit_name);
+	SPI_connect();
+	if (SPI_execute_with_args(
+			"SELECT period, anchor FROM quota.limits"
+			" WHERE name OPERATOR(pg_catalog.=) $2"
+			" AND kind OPERATOR(pg_catalog.=) 'allowance'"
+			" AND CASE WHEN $1 IS NULL THEN provider IS NULL"
+			" ELSE provider OPERATOR(pg_catalog.=) $1 END",
+			2, types, values, nulls, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read quota.limits");
+	found = SPI_processed > 0;
+	if (found)
+	{
+		HeapTuple	row = SPI_tuptable->vals[0];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		Interval   *period = DatumGetIntervalP(SPI_getbinval(row, desc, 1,
+															 &isnull));
+
+		term->monthly = period->month > 0;
+		term->period_count = term->monthly ? period->month : period->day;
+		term->anchor_us = DatumGetTimestampTz(SPI_getbinval(row, desc, 2,
+															&isnull));
+		if (isnull)
+			term->anchor_us = 0;
+	}
+	SPI_finish();
+	return found;
+}
+
+/* The bucket of an entry, described as a term of no plan. */
+static void
+entry_term(const LedgerEntry *entry, QuotaTerm *term)
+{
+	Oid			extension = quota_catalog()->extension;
+
+	memset(term, 0, sizeof(*term));
+	memcpy(term->account, entry->account, QUOTA_ACCOUNT_LEN);
+	term->key = quota_account_key(MyDatabaseId, extension, entry->account);
+	term->slot = quota_slot(MyDatabaseId, extension,
+							entry->provider ? entry->provider : "");
+	term->bucket = QUOTA_NO_INDEX;
+	term->kind = QUOTA_ALLOWANCE;
+	term->name = entry->limit_name;
+	term->unit = entry->unit;
+	term->label = "";
+}
+
+/*
+ * As credit_lock_ready() for the bucket of an entry whose limit may be gone.
+ * Without a limit nobody decides by it, so a bucket that is not loaded need not
+ * be: QUOTA_NO_INDEX, and no lock.
+ */
+static uint32
+lock_entry_bucket(const LedgerEntry *entry)
+{
+	QuotaTerm	term;
+	QuotaSlot  *slot;
+
+	entry_term(entry, &term);
+	slot = &quota_slots[term.slot];
+	for (;;)
+	{
+		uint32		index;
+		QuotaLoad	load = QUOTA_LOAD_EMPTY;
+
+		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		index = quota_find_bucket(&term.key, term.slot);
+		if (index != QUOTA_NO_INDEX)
+			load = quota_buckets[index].load;
+		if (load == QUOTA_LOAD_READY)
+			return index;
+		LWLockRelease(&slot->lock);
+		if (load == QUOTA_LOAD_EMPTY)
+			break;
+		wait_loaded(index, &term);
+	}
+	return find_calendar(entry, &term) ? credit_lock_ready(&term) :
+		QUOTA_NO_INDEX;
+}
+
+/* See credit.h. */
+void
+credit_charge(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
+			  TimestampTz *charged_at)
+{
+	uint32		index;
+	QuotaBucket *b;
+
+	journal_reserve(2);			/* a load's record is gone before ours */
+	index = term ? credit_lock_ready(term) : lock_entry_bucket(entry);
+	if (index == QUOTA_NO_INDEX)
+		return;
+	b = &quota_buckets[index];
+	if (*charged_at == DT_NOBEGIN)
+		*charged_at = Max(quota_wall_us(), b->period_start_us);
+	if (*charged_at >= b->period_start_us && *charged_at < b->period_end_us)
+		journal_adjust(index, diff);
+	credit_unlock(index);
+}

@@ -1,0 +1,451 @@
+/*
+ * credit_sql.c
+ *		Credits by hand: quota_grant(), quota_adjust(), quota_refund(),
+ *		quota_hold() and quota_balance().
+ *
+ * All of them name an allowance by tenant, provider and limit, as a call would:
+ * the plan of such a call says which account that is.  Tenant NULL names an
+ * account that all tenants share, provider NULL a limit across providers.
+ */
+#include "credit.h"
+
+#include "args.h"
+#include "error.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(quota_grant);
+PG_FUNCTION_INFO_V1(quota_adjust);
+PG_FUNCTION_INFO_V1(quota_refund);
+PG_FUNCTION_INFO_V1(quota_hold);
+PG_FUNCTION_INFO_V1(quota_balance);
+
+/* ---- naming an account ---- */
+
+/* Names of all providers, in order. */
+static List *
+all_providers(void)
+{
+	MemoryContext context = CurrentMemoryContext;
+	List	   *names = NIL;
+
+	SPI_connect();
+	if (SPI_execute("SELECT provider FROM quota.providers ORDER BY provider",
+					true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read quota.providers");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		char	   *name = SPI_getvalue(SPI_tuptable->vals[i],
+										SPI_tuptable->tupdesc, 1);
+		MemoryContext spi = MemoryContextSwitchTo(context);
+
+		names = lappend(names, pstrdup(name));
+		MemoryContextSwitchTo(spi);
+	}
+	SPI_finish();
+	return names;
+}
+
+/* The plan of a call; it is known that the tenant exists or is not needed. */
+static QuotaPlan *
+plan_of(const char *tenant, const char *provider, const char *endpoint)
+{
+	QuotaCall	call = {.tenant = tenant, .provider = provider,
+	.endpoint = endpoint};
+	QuotaPlan  *plan = quota_plan_unchecked(&call);
+
+	if (plan == NULL && tenant && !quota_tenant_exists(tenant))
+		quota_error_no_such("tenant", tenant);
+	if (plan == NULL)
+		quota_error_no_such("provider", provider);
+	return plan;
+}
+
+static bool
+is_across(const QuotaPlan *plan, const QuotaTerm *term)
+{
+	return term->slot != plan->slot;
+}
+
+/* The plan's allowance of that name, of the provider or across providers. */
+static QuotaTerm *
+find_allowance(QuotaPlan *plan, const char *name, bool across)
+{
+	for (int i = 0; i < plan->nterms; i++)
+	{
+		QuotaTerm  *term = &plan->terms[i];
+
+		if (term->kind == QUOTA_ALLOWANCE && strcmp(term->name, name) == 0 &&
+			is_across(plan, term) == across)
+			return term;
+	}
+	return NULL;
+}
+
+/*
+ * The allowance that the arguments name, and an entry of its account without
+ * kind and amount.  Throws 42704 when there is none.
+ */
+static QuotaTerm *
+named_allowance(const char *tenant, const char *provider, const char *name,
+				const char *endpoint, LedgerEntry *entry)
+{
+	List	   *providers = provider ? list_make1((void *) provider) :
+		all_providers();
+	QuotaTerm  *term = NULL;
+	ListCell   *cell;
+
+	foreach(cell, providers)
+	{
+		QuotaPlan  *plan = plan_of(tenant, lfirst(cell), endpoint);
+
+		term = find_allowance(plan, name, provider == NULL);
+		if (term != NULL)
+			break;
+	}
+	if (term == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("no allowance \"%s\" applies here", name),
+				 errdetail("It must be a limit of kind allowance that a call with this tenant, provider and endpoint meets, with an amount that is not null."),
+				 errhint("Limits across providers are named with provider null.")));
+	memset(entry, 0, sizeof(*entry));
+	memcpy(entry->account, term->account, QUOTA_ACCOUNT_LEN);
+	entry->provider = provider;
+	entry->limit_name = term->name;
+	entry->tenant = tenant;
+	entry->unit = term->unit;
+	return term;
+}
+
+/* ---- entries by hand ---- */
+
+/* Counts the entry, then writes it. */
+static void
+enter(LedgerEntry *entry, const QuotaTerm *term)
+{
+	RowTable   *ledger;
+
+	entry->charged_at = DT_NOBEGIN;
+	entry->created_at = quota_wall_us();
+	credit_charge(entry, term, entry->amount, &entry->charged_at);
+	ledger = row_open(QUOTA_REL_LEDGER);
+	ledger_append(ledger, entry);
+	row_close(ledger);
+}
+
+/* Arguments tenant, provider, name, amount, reason, endpoint. */
+static void
+enter_by_hand(FunctionCallInfo fcinfo, const char *kind, int64 min, int sign)
+{
+	char	   *tenant = quota_arg_name(fcinfo, 0, "tenant", false);
+	char	   *provider = quota_arg_name(fcinfo, 1, "provider", false);
+	char	   *name = quota_arg_name(fcinfo, 2, "name", true);
+	int64		amount = quota_arg_int64(fcinfo, 3, "amount", min,
+										 QUOTA_MAX_AMOUNT);
+	char	   *reason = quota_arg_text(fcinfo, 4, "reason", false);
+	char	   *endpoint = quota_arg_name(fcinfo, 5, "endpoint", false);
+	QuotaOwner	caller = quota_become_owner();
+	LedgerEntry entry;
+	QuotaTerm  *term = named_allowance(tenant, provider, name, endpoint, &entry);
+
+	entry.kind = kind;
+	entry.amount = sign * amount;
+	entry.reason = reason;
+	enter(&entry, term);
+	quota_become_caller(caller);
+}
+
+/* quota_grant(tenant, provider, name, amount, reason, endpoint): see its COMMENT. */
+Datum
+quota_grant(PG_FUNCTION_ARGS)
+{
+	quota_enter_write("quota_grant()");
+	enter_by_hand(fcinfo, "grant", 1, -1);
+	PG_RETURN_VOID();
+}
+
+/* quota_adjust(tenant, provider, name, amount, reason, endpoint): the same. */
+Datum
+quota_adjust(PG_FUNCTION_ARGS)
+{
+	quota_enter_write("quota_adjust()");
+	enter_by_hand(fcinfo, "adjust", -QUOTA_MAX_AMOUNT, 1);
+	PG_RETURN_VOID();
+}
+
+/* ---- refunds ---- */
+
+/* One account's entries of a permit, summed: what of it can be refunded. */
+static List *
+add_to_account(List *sums, LedgerEntry *entry)
+{
+	ListCell   *cell;
+
+	foreach(cell, sums)
+	{
+		LedgerEntry *sum = lfirst(cell);
+
+		if (memcmp(sum->account, entry->account, QUOTA_ACCOUNT_LEN) == 0)
+		{
+			sum->amount += entry->amount;
+			return sums;
+		}
+	}
+	return lappend(sums, entry);
+}
+
+/*
+ * What was committed of a permit and not refunded, by account; the permit stays
+ * locked against other refunds.  Throws when it is open or unknown.
+ */
+static List *
+refundable(RowTable *ledger, int64 permit)
+{
+	HoldOutcome hold = hold_look(permit);
+	List	   *sums = NIL;
+	ListCell   *cell;
+
+	if (hold == HOLD_BUSY)
+		quota_error_permit_busy(permit);
+	if (hold == HOLD_TAKEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("permit %lld is open", (long long) permit),
+				 errhint("Settle it with quota_settle() first.")));
+	if (ledger_of_permit(ledger, permit) == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("no credits were spent by permit %lld",
+						(long long) permit)));
+	if (!ledger_lock_permit(ledger, permit))
+		quota_error_permit_busy(permit);
+	/* read again what the lock now protects */
+	foreach(cell, ledger_of_permit(ledger, permit))
+		sums = add_to_account(sums, lfirst(cell));
+	return sums;
+}
+
+/* Refunds amount, or with 0 what is left, to one account; throws 22023. */
+static void
+refund_account(RowTable *ledger, LedgerEntry *sum, int64 amount,
+			   const char *reason)
+{
+	if (amount > sum->amount)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("cannot refund more than was spent"),
+				 errdetail("Of limit \"%s\" permit %lld has %lld left to refund.",
+						   sum->limit_name, (long long) sum->permit,
+						   (long long) sum->amount)));
+	if (amount == 0)
+		amount = sum->amount;
+	if (amount <= 0)
+		return;
+	sum->kind = "refund";
+	sum->amount = -amount;
+	sum->reason = reason;
+	sum->created_at = quota_wall_us();
+	credit_charge(sum, NULL, sum->amount, &sum->charged_at);
+	ledger_append(ledger, sum);
+}
+
+/* An amount means something only for one unit. */
+static void
+check_one_unit(const List *sums)
+{
+	const char *unit = NULL;
+	ListCell   *cell;
+
+	foreach(cell, sums)
+	{
+		const LedgerEntry *sum = lfirst(cell);
+
+		if (unit && strcmp(sum->unit, unit) != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("argument \"unit\" is needed"),
+					 errdetail("The permit spent several units.")));
+		unit = sum->unit;
+	}
+}
+
+/* quota_refund(permit, amount, reason, unit): see its COMMENT. */
+Datum
+quota_refund(PG_FUNCTION_ARGS)
+{
+	int64		permit;
+	int64		amount = 0;
+	char	   *reason;
+	char	   *unit;
+	List	   *sums;
+	ListCell   *cell;
+	RowTable   *ledger;
+	QuotaOwner	caller;
+
+	quota_enter_write("quota_refund()");
+	permit = quota_arg_int64(fcinfo, 0, "permit", 1, PG_INT64_MAX);
+	if (!PG_ARGISNULL(1))
+		amount = quota_arg_int64(fcinfo, 1, "amount", 1, QUOTA_MAX_AMOUNT);
+	reason = quota_arg_text(fcinfo, 2, "reason", false);
+	unit = quota_arg_text(fcinfo, 3, "unit", false);
+
+	caller = quota_become_owner();
+	ledger = row_open(QUOTA_REL_LEDGER);
+	sums = refundable(ledger, permit);
+	if (amount > 0 && unit == NULL)
+		check_one_unit(sums);
+	foreach(cell, sums)
+	{
+		LedgerEntry *sum = lfirst(cell);
+
+		if (unit == NULL || strcmp(unit, sum->unit) == 0)
+			refund_account(ledger, sum, amount, reason);
+	}
+	row_close(ledger);
+	quota_become_caller(caller);
+	PG_RETURN_VOID();
+}
+
+/* ---- holds without a call ---- */
+
+static void
+check_has_allowance(const QuotaPlan *plan, const char *unit)
+{
+	for (int i = 0; i < plan->nterms; i++)
+		if (plan->terms[i].kind == QUOTA_ALLOWANCE &&
+			strcmp(plan->terms[i].unit, unit) == 0)
+			return;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("no allowance of unit \"%s\" applies to tenant \"%s\" at provider \"%s\"",
+					unit, plan->tenant, plan->provider),
+			 errhint("Insert a limit of kind allowance into quota.limits first.")));
+}
+
+/* quota_hold(tenant, provider, unit, amount, lifetime, endpoint): see its COMMENT. */
+Datum
+quota_hold(PG_FUNCTION_ARGS)
+{
+	QuotaCall	call = {0};
+	QuotaAsk	ask = {.n = 1};
+	QuotaUnits	units = {.n = 1};
+	QuotaVerdict verdict;
+	QuotaPlan  *plan;
+	char	   *unit;
+
+	quota_enter_write("quota_hold()");
+	call.tenant = quota_arg_name(fcinfo, 0, "tenant", true);
+	call.provider = quota_arg_name(fcinfo, 1, "provider", true);
+	unit = quota_arg_name(fcinfo, 2, "unit", true);
+	units.u[0].amount = quota_arg_int64(fcinfo, 3, "amount", 1,
+										QUOTA_MAX_AMOUNT);
+	if (!PG_ARGISNULL(4))
+		ask.lifetime_ns = quota_arg_interval(fcinfo, 4, "lifetime");
+	call.endpoint = quota_arg_name(fcinfo, 5, "endpoint", false);
+	strlcpy(units.u[0].unit, unit, QUOTA_NAME_LEN);
+	ask.units = &units;
+	ask.only_unit = unit;
+
+	check_has_allowance(quota_plan(&call, false), unit);
+	plan = quota_decide(&call, &ask, &verdict);
+	if (verdict.has_hold)
+		credit_hold(plan, &verdict, 0);
+	return quota_decision_datum(fcinfo, plan, &verdict);
+}
+
+/* ---- balances ---- */
+
+enum
+{
+	BALANCE_PROVIDER,
+	BALANCE_LIMIT_NAME,
+	BALANCE_UNIT,
+	BALANCE_AMOUNT,
+	BALANCE_USED,
+	BALANCE_HELD,
+	BALANCE_REMAINING,
+	BALANCE_PERIOD_START,
+	BALANCE_PERIOD_END,
+	N_BALANCE
+};
+
+/* One row: the counter as it is now, what is taken by others included. */
+static void
+put_balance(ReturnSetInfo *result, const char *provider, const QuotaTerm *term)
+{
+	Datum		values[N_BALANCE];
+	bool		nulls[N_BALANCE] = {false};
+	uint32		index = credit_lock_ready(term);
+	int64		used = quota_buckets[index].used;
+	int64		held = quota_buckets[index].held;
+	TimestampTz start_us = quota_buckets[index].period_start_us;
+	TimestampTz end_us = quota_buckets[index].period_end_us;
+
+	credit_unlock(index);
+	nulls[BALANCE_PROVIDER] = provider == NULL;
+	values[BALANCE_PROVIDER] = provider ? CStringGetTextDatum(provider) : 0;
+	values[BALANCE_LIMIT_NAME] = CStringGetTextDatum(term->name);
+	values[BALANCE_UNIT] = CStringGetTextDatum(term->unit);
+	values[BALANCE_AMOUNT] = Int64GetDatum(term->capacity);
+	values[BALANCE_USED] = Int64GetDatum(used);
+	values[BALANCE_HELD] = Int64GetDatum(held);
+	values[BALANCE_REMAINING] = Int64GetDatum(term->capacity - used);
+	values[BALANCE_PERIOD_START] = TimestampTzGetDatum(start_us);
+	values[BALANCE_PERIOD_END] = TimestampTzGetDatum(end_us);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* An account across providers turns up in the plan of each of them. */
+static bool
+seen_before(List **seen, const QuotaTerm *term)
+{
+	ListCell   *cell;
+
+	foreach(cell, *seen)
+		if (memcmp(lfirst(cell), term->account, QUOTA_ACCOUNT_LEN) == 0)
+			return true;
+	*seen = lappend(*seen, (void *) term->account);
+	return false;
+}
+
+/* quota_balance(tenant, provider, endpoint): see its COMMENT. */
+Datum
+quota_balance(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	char	   *tenant;
+	char	   *provider;
+	char	   *endpoint;
+	List	   *seen = NIL;
+	ListCell   *cell;
+	QuotaOwner	caller;
+
+	quota_enter();
+	tenant = quota_arg_name(fcinfo, 0, "tenant", false);
+	provider = quota_arg_name(fcinfo, 1, "provider", false);
+	endpoint = quota_arg_name(fcinfo, 2, "endpoint", false);
+	InitMaterializedSRF(fcinfo, 0);
+	if (RecoveryInProgress())	/* no shared state on a standby */
+		return (Datum) 0;
+
+	caller = quota_become_owner();
+	foreach(cell, provider ? list_make1(provider) : all_providers())
+	{
+		QuotaPlan  *plan = plan_of(tenant, lfirst(cell), endpoint);
+
+		for (int i = 0; i < plan->nterms; i++)
+		{
+			const QuotaTerm *term = &plan->terms[i];
+
+			if (term->kind == QUOTA_ALLOWANCE && !seen_before(&seen, term))
+				put_balance(result, is_across(plan, term) ? NULL : lfirst(cell),
+							term);
+		}
+	}
+	quota_become_caller(caller);
+	return (Datum) 0;
+}

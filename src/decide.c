@@ -1,0 +1,382 @@
+/*
+ * decide.c
+ *		The decision: one section under the slot's lock that checks every limit
+ *		of the plan and then charges all of them or none (G2).
+ *
+ * Order inside the section: is the plan current (G9), expire permits, examine
+ * every term, and only when all fit charge every term.  The clock is read under
+ * the lock, so that no decision sees a time before the bucket's last one.
+ * Nothing here allocates or throws; a bucket that must be loaded from rows, or a
+ * full table, is reported to the caller, who helps without the lock and asks
+ * again.
+ *
+ * A call that meets only token buckets is charged in the journal, merged per
+ * bucket, and leaves no permit.  Any other is charged in the parts of a permit,
+ * which the journal holds by a chain.
+ */
+#include "decide.h"
+
+#include "credit.h"
+#include "error.h"
+#include "examine.h"
+#include "job.h"
+#include "journal.h"
+#include "miscadmin.h"
+#include "permit.h"
+#include "utils/inval.h"
+
+/* Flows that wait for a limit across providers look again after this. */
+#define ACROSS_RECHECK_NS (100 * 1000 * QUOTA_NS_PER_US)
+
+/* Loads one call may need before it gives up; and reclaims. */
+#define MAX_ROUNDS 1000
+#define MAX_RECLAIMS 2
+
+/* Of a permit whose call met no limit with a lifetime. */
+#define DEFAULT_LIFETIME_NS (60 * QUOTA_NS_PER_S)
+
+/* Database slot first: see the lock order in shmem.h. */
+void
+quota_lock_plan(const QuotaPlan *plan)
+{
+	if (plan->across)
+		LWLockAcquire(&quota_slots[plan->database_slot].lock, LW_EXCLUSIVE);
+	LWLockAcquire(&quota_slots[plan->slot].lock, LW_EXCLUSIVE);
+}
+
+/* The reverse. */
+void
+quota_unlock_plan(const QuotaPlan *plan)
+{
+	LWLockRelease(&quota_slots[plan->slot].lock);
+	if (plan->across)
+		LWLockRelease(&quota_slots[plan->database_slot].lock);
+}
+
+/* The tenant's counters at this provider; QUOTA_NO_INDEX when full. */
+static uint32
+plan_tenant(QuotaPlan *plan)
+{
+	uint32		index = plan->tenant_index;
+
+	if (quota_tenant_is(index, plan))
+		return index;
+	index = quota_find_tenant(&plan->tenant_key, plan->slot);
+	if (index == QUOTA_NO_INDEX)
+	{
+		index = quota_create_tenant(&plan->tenant_key, plan->slot);
+		if (index == QUOTA_NO_INDEX)
+			return index;
+		strlcpy(quota_tenants[index].name, plan->tenant, QUOTA_NAME_LEN);
+		quota_tenants[index].weight_milli = plan->weight_milli;
+		quota_tenants[index].stale_next = QUOTA_NO_INDEX;
+	}
+	plan->tenant_index = index;
+	return index;
+}
+
+/* Calls that fit all terms, at most n. */
+static int
+calls_that_fit(const QuotaPlan *plan, const TermState *states, int n)
+{
+	int64		fit = n;
+
+	for (int i = 0; i < plan->nterms; i++)
+		if (states[i].cost > 0)
+			fit = Min(fit, Max(states[i].level, 0) / states[i].cost);
+	return (int) fit;
+}
+
+/* Lists the terms that said no; the one that opens last names the refusal. */
+static void
+refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
+	   int64 now_ns, QuotaVerdict *v)
+{
+	int64		n = ask->partial ? 1 : ask->n;
+
+	for (int i = 0; i < plan->nterms; i++)
+	{
+		const TermState *s = &states[i];
+		QuotaExhausted *e = &v->exhausted[v->nexhausted];
+		int64		wake = s->wake_ns;
+
+		if (s->reason == QUOTA_OK)
+			continue;
+		e->term = i;
+		e->reason = s->reason;
+		e->needed = s->cost * n;
+		e->remaining = Max(s->level, 0);
+		e->not_before_us = s->not_before_us;
+		if (v->nexhausted++ == 0 || e->not_before_us > v->not_before_us)
+		{
+			v->limiting = i;
+			v->reason = s->reason;
+			v->not_before_us = s->not_before_us;
+		}
+		if (plan->terms[i].slot != plan->slot)
+			wake = Min(wake, now_ns + ACROSS_RECHECK_NS);
+		v->wake_ns = Max(v->wake_ns, wake);
+		v->wide |= plan->terms[i].wide;
+	}
+}
+
+/* ---- charging ---- */
+
+static bool
+wants_permit(const QuotaPlan *plan, const TermState *states,
+			 const QuotaAsk *ask, bool *needs)
+{
+	*needs = false;
+	for (int i = 0; i < plan->nterms; i++)
+		if (states[i].cost > 0 && plan->terms[i].kind != QUOTA_TOKEN_BUCKET)
+			*needs = true;
+	return *needs || ask->units != NULL;
+}
+
+/* The longest lifetime of the limits met, so that none is freed too early. */
+static int64
+permit_lifetime(const QuotaPlan *plan, const TermState *states,
+				const QuotaAsk *ask)
+{
+	int64		lifetime = ask->lifetime_ns;
+
+	if (lifetime > 0)
+		return lifetime;
+	for (int i = 0; i < plan->nterms; i++)
+		if (states[i].charged)
+			lifetime = Max(lifetime, plan->terms[i].lifetime_ns);
+	return lifetime > 0 ? lifetime : DEFAULT_LIFETIME_NS;
+}
+
+/* Charges n calls; false when a permit is needed and the table is full. */
+static bool
+charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
+	   int64 now_ns, QuotaVerdict *v)
+{
+	bool		needs;
+	uint32		permit = QUOTA_NO_INDEX;
+
+	if (wants_permit(plan, states, ask, &needs))
+		permit = permit_take(plan->slot, plan->tenant_index, n, now_ns,
+							 permit_lifetime(plan, states, ask), !needs);
+	if (permit == QUOTA_NO_INDEX && needs)
+		return false;
+	for (int i = 0; i < plan->nterms; i++)
+	{
+		TermState  *s = &states[i];
+		QuotaBucket *b = &quota_buckets[s->bucket];
+
+		if (!s->charged || (s->cost == 0 && permit == QUOTA_NO_INDEX))
+			continue;
+		if (permit != QUOTA_NO_INDEX)
+			permit_add_part(permit, s->bucket, s->cost * n);
+		else
+		{
+			bucket_take(&b->rate, s->cost * n);
+			journal_take(s->bucket, s->cost * n, &plan->terms[i].journal_hint);
+		}
+		b->admitted += s->cost * n;
+		s->level -= s->cost * n;
+	}
+	if (permit != QUOTA_NO_INDEX)
+	{
+		v->permit = quota_permits[permit].id;
+		v->permit_index = permit;
+		v->has_hold = quota_permits[permit].has_hold;
+	}
+	return true;
+}
+
+/* Further equal calls after the charge. */
+static int64
+remaining_calls(const QuotaPlan *plan, const TermState *states)
+{
+	int64		remaining = QUOTA_NEVER;
+
+	for (int i = 0; i < plan->nterms; i++)
+		if (states[i].cost > 0)
+			remaining = Min(remaining,
+							Max(states[i].level, 0) / states[i].cost);
+	return remaining;
+}
+
+static void
+count_outcome(QuotaPlan *plan, const TermState *states, const QuotaVerdict *v)
+{
+	QuotaTenant *t = &quota_tenants[plan->tenant_index];
+
+	if (v->granted > 0)
+	{
+		t->admitted += v->granted;
+		return;
+	}
+	t->refused[v->reason]++;
+	for (int i = 0; i < v->nexhausted; i++)
+		quota_buckets[states[v->exhausted[i].term].bucket].refused++;
+}
+
+static void
+verdict_init(QuotaVerdict *v)
+{
+	v->reason = QUOTA_OK;
+	v->granted = 0;
+	v->limiting = -1;
+	v->not_before_us = DT_NOBEGIN;
+	v->wake_ns = 0;
+	v->wide = false;
+	v->remaining = 0;
+	v->permit = 0;
+	v->permit_index = QUOTA_NO_INDEX;
+	v->has_hold = false;
+	v->nexhausted = 0;
+}
+
+/* Nothing the plan was made from has changed, its slots included. */
+static bool
+plan_is_usable(const QuotaPlan *plan)
+{
+	const QuotaSlot *slot = &quota_slots[plan->slot];
+	const QuotaSlot *database = &quota_slots[plan->database_slot];
+
+	return slot->entry.used && slot->database == MyDatabaseId &&
+		slot->extension == plan->extension &&
+		strcmp(slot->provider, plan->provider) == 0 &&
+		database->entry.used && database->database == MyDatabaseId &&
+		database->extension == plan->extension &&
+		quota_plan_is_current(plan);
+}
+
+/* Examines all terms into states and, unless dry, charges. */
+static DecideResult
+decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
+	   TimestampTz wall_us, TermState *states, QuotaVerdict *v, int *what)
+{
+	int			fit;
+
+	verdict_init(v);
+	if (!plan_is_usable(plan))
+		return DECIDE_STALE;
+	*what = DECIDE_TABLE_TENANTS;
+	if (plan_tenant(plan) == QUOTA_NO_INDEX)
+		return DECIDE_FULL;
+	permit_expire(plan->slot, now_ns);
+
+	for (int i = 0; i < plan->nterms; i++)
+	{
+		DecideResult result = quota_examine_term(plan, i, ask, now_ns,
+												 wall_us, &states[i],
+												 what);
+
+		if (result != DECIDE_DONE)
+			return result;
+	}
+	fit = calls_that_fit(plan, states, ask->n);
+	if (plan->suspended)
+	{
+		v->reason = QUOTA_SUSPENDED;
+		v->not_before_us = DT_NOEND;
+		v->wake_ns = QUOTA_NEVER;
+	}
+	else if (fit < (ask->partial ? 1 : ask->n))
+		refuse(plan, states, ask, now_ns, v);
+	else if (ask->dry)
+		v->granted = fit;
+	else if (!charge(plan, states, ask, fit, now_ns, v))
+	{
+		*what = DECIDE_TABLE_PERMITS;
+		return DECIDE_FULL;
+	}
+	else
+		v->granted = fit;
+	v->remaining = plan->suspended ? 0 : remaining_calls(plan, states);
+	if (ask->dry && v->remaining != QUOTA_NEVER)
+		v->remaining -= v->granted;
+	if (!ask->dry)
+		count_outcome(plan, states, v);
+	return DECIDE_DONE;
+}
+
+/* See decide.h. */
+DecideResult
+quota_decide_locked(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
+					TimestampTz wall_us, QuotaVerdict *verdict, int *what)
+{
+	TermState	states[QUOTA_MAX_TERMS];
+
+	return decide(plan, ask, now_ns, wall_us, states, verdict, what);
+}
+
+/* Throws 53400 for the table, or the ceiling, that has no place left. */
+static void
+table_is_full(const QuotaPlan *plan, DecideTable table)
+{
+	switch (table)
+	{
+		case DECIDE_TABLE_TENANT_BUCKETS:
+			quota_error_tenant_buckets(plan->tenant, QUOTA_TENANT_CEILING);
+			break;
+		case DECIDE_TABLE_BUCKETS:
+			quota_table_full("bucket", "quota.max_buckets", quota_max_buckets);
+			break;
+		case DECIDE_TABLE_TENANTS:
+			quota_table_full("tenant", "quota.max_tenants", quota_max_tenants);
+			break;
+		case DECIDE_TABLE_PERMITS:
+			quota_table_full("permit", "quota.max_permits", quota_max_permits);
+			break;
+	}
+}
+
+/* See decide.h. */
+void
+quota_decide_help(DecideResult result, QuotaPlan *plan, int what,
+				  int *reclaims)
+{
+	if (result == DECIDE_LOAD)
+		credit_load(plan, what);
+	else if (result == DECIDE_LOAD_QUEUE)
+		job_load();
+	else if ((*reclaims)++ < MAX_RECLAIMS)
+		quota_reclaim();
+	else
+		table_is_full(plan, (DecideTable) what);
+}
+
+/* See decide.h. */
+QuotaPlan *
+quota_examine(const QuotaCall *call, const QuotaAsk *ask, TermState *states,
+			  QuotaVerdict *verdict)
+{
+	int			reclaims = 0;
+
+	for (int round = 0; round < MAX_ROUNDS; round++)
+	{
+		QuotaPlan  *plan = quota_plan(call, false);
+		DecideResult result;
+		int			what = 0;
+
+		journal_reserve(QUOTA_MAX_TERMS);
+		quota_lock_plan(plan);
+		result = decide(plan, ask, quota_now_ns(), quota_wall_us(), states,
+						verdict, &what);
+		quota_unlock_plan(plan);
+		if (result == DECIDE_DONE)
+			return plan;
+		if (result != DECIDE_STALE)
+			quota_decide_help(result, plan, what, &reclaims);
+		else
+			AcceptInvalidationMessages();
+		CHECK_FOR_INTERRUPTS();
+	}
+	elog(ERROR, "decision did not settle in %d rounds", MAX_ROUNDS);
+}
+
+/* See decide.h. */
+QuotaPlan *
+quota_decide(const QuotaCall *call, const QuotaAsk *ask,
+			 QuotaVerdict *verdict)
+{
+	TermState	states[QUOTA_MAX_TERMS];
+
+	return quota_examine(call, ask, states, verdict);
+}

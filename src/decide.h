@@ -1,0 +1,137 @@
+/*
+ * decide.h
+ *		One decision: check every matching limit, charge all or none.
+ */
+#ifndef QUOTA_DECIDE_H
+#define QUOTA_DECIDE_H
+
+#include "policy.h"
+#include "shmem.h"
+
+#include "fmgr.h"
+
+typedef struct QuotaExhausted
+{
+	int			term;			/* index into plan->terms */
+	QuotaReason reason;
+	int64		needed;			/* units */
+	int64		remaining;		/* units */
+	TimestampTz not_before_us;	/* DT_NOEND = never by itself */
+} QuotaExhausted;
+
+typedef struct QuotaVerdict
+{
+	QuotaReason reason;
+	int			granted;		/* calls */
+	int			limiting;		/* term that opens last, -1 = none */
+	TimestampTz not_before_us;	/* DT_NOEND = never by itself */
+	int64		wake_ns;		/* when a parked flow should ask again */
+	bool		wide;			/* some exhausted limit meets every call */
+	int64		remaining;		/* further equal calls possible now;
+								 * QUOTA_NEVER = no limit */
+	int64		permit;			/* 0 = none */
+	uint32		permit_index;
+	bool		has_hold;		/* credits were charged: entries to be written */
+	int			nexhausted;
+	QuotaExhausted exhausted[QUOTA_MAX_TERMS];
+} QuotaVerdict;
+
+typedef struct QuotaAsk
+{
+	int			n;				/* calls, >= 1 */
+	bool		partial;
+	const QuotaUnits *units;	/* NULL = the cost map */
+	int64		lifetime_ns;	/* of the permit; 0 = the limits' own */
+	bool		dry;			/* peek: charge nothing */
+	const char *only_unit;		/* decide by allowances of this unit alone
+								 * (quota_hold); NULL = by all limits */
+} QuotaAsk;
+
+typedef enum DecideResult
+{
+	DECIDE_DONE,
+	DECIDE_STALE,				/* plan is not current: get a new one */
+	DECIDE_LOAD,				/* bucket of plan->terms[*what] must be loaded */
+	DECIDE_LOAD_QUEUE,			/* the queue, whose jobs may be in flight */
+	DECIDE_FULL					/* a table is full: *what is a DecideTable */
+} DecideResult;
+
+typedef enum DecideTable
+{
+	DECIDE_TABLE_BUCKETS,
+	DECIDE_TABLE_TENANT_BUCKETS,	/* the tenant's own ceiling */
+	DECIDE_TABLE_TENANTS,
+	DECIDE_TABLE_PERMITS
+} DecideTable;
+
+/* Where one term stands: for explain, and within a decision. */
+typedef struct TermState
+{
+	uint32		bucket;
+	bool		charged;		/* takes part in the charge */
+	int64		cost;			/* units one call costs */
+	int64		level;			/* units free; negative = debt */
+	QuotaReason reason;			/* why n calls do not fit, or QUOTA_OK */
+	TimestampTz not_before_us;
+	int64		wake_ns;
+} TermState;
+
+/*
+ * With the slot locks of the plan held, and journal_reserve(QUOTA_MAX_TERMS)
+ * called before.  Never throws.
+ */
+extern DecideResult quota_decide_locked(QuotaPlan *plan, const QuotaAsk *ask,
+										int64 now_ns, TimestampTz wall_us,
+										QuotaVerdict *verdict, int *what);
+
+/* Locks, decides, unlocks; loads and reclaims as needed.  May throw. */
+extern QuotaPlan *quota_decide(const QuotaCall *call, const QuotaAsk *ask,
+							   QuotaVerdict *verdict);
+
+/*
+ * The state of every term, as a decision would see it, without charging.
+ * states has QUOTA_MAX_TERMS places.  May throw.
+ */
+extern QuotaPlan *quota_examine(const QuotaCall *call, const QuotaAsk *ask,
+								TermState *states, QuotaVerdict *verdict);
+
+extern void quota_lock_plan(const QuotaPlan *plan);
+extern void quota_unlock_plan(const QuotaPlan *plan);
+
+/*
+ * After DECIDE_LOAD, DECIDE_LOAD_QUEUE or DECIDE_FULL, no lock held: loads, or
+ * makes room, or throws 53400.  *reclaims starts as 0.
+ */
+extern void quota_decide_help(DecideResult result, QuotaPlan *plan, int what,
+							  int *reclaims);
+
+/*
+ * The bucket of a term, created when it is new; locks held.  QUOTA_NO_INDEX when
+ * the table is full.
+ */
+extern uint32 quota_term_bucket(const QuotaPlan *plan, const QuotaTerm *term,
+								int64 now_ns);
+
+/* ---- acquire.c ---- */
+
+/* Reads the arguments of quota_acquire, quota_peek and quota_explain. */
+extern void quota_read_call(FunctionCallInfo fcinfo, QuotaCall *call,
+							QuotaAsk *ask);
+
+/* The verdict as a quota_decision, the result type of the running function. */
+extern Datum quota_decision_datum(FunctionCallInfo fcinfo,
+								  const QuotaPlan *plan,
+								  const QuotaVerdict *verdict);
+
+/* ---- settle.c ---- */
+
+/*
+ * Settles a permit when this transaction commits: the core of quota_settle().
+ * units NULL = as estimated; billed false = credits return.  False when the
+ * permit is not open and has no open hold.  Throws 55P03 when another
+ * transaction settles it.
+ */
+extern bool quota_settle_permit(int64 permit, bool billed,
+								const QuotaUnits *units);
+
+#endif							/* QUOTA_DECIDE_H */

@@ -1,0 +1,243 @@
+/*
+ * examine.c
+ *		Where one limit stands for one call: its bucket, brought to now and to the
+ *		plan's parameters, what is free in it, and why and until when it would
+ *		refuse.  Everything here runs under the plan's slot locks and neither
+ *		allocates nor throws.
+ */
+#include "examine.h"
+
+#include "credit.h"
+#include "permit.h"
+
+/* See examine.h. */
+bool
+quota_tenant_is(uint32 index, const QuotaPlan *plan)
+{
+	return index < (uint32) quota_max_tenants &&
+		quota_tenants[index].entry.used &&
+		quota_tenants[index].entry.owner == plan->slot &&
+		quota_key_equal(&quota_tenants[index].entry.key, &plan->tenant_key);
+}
+
+/* First contents of a bucket (G14: older than the crash means drained). */
+static void
+fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
+			int64 now_ns)
+{
+	int64		since = (int64) pg_atomic_read_u64(&quota_shared->active_since_ns);
+
+	b->kind = term->kind;
+	b->load = term->kind == QUOTA_ALLOWANCE ? QUOTA_LOAD_EMPTY : QUOTA_LOAD_READY;
+	b->tenant = QUOTA_NO_INDEX;
+	if (quota_tenant_is(plan->tenant_index, plan))
+	{
+		b->tenant = plan->tenant_index;
+		pg_atomic_fetch_add_u32(&quota_tenants[b->tenant].pins, 1);
+		pg_atomic_fetch_add_u32(&quota_tenants[b->tenant].nbuckets, 1);
+	}
+	permit_bucket_init(b);
+	b->unit_hash = quota_unit_hash(term->unit);
+	strlcpy(b->limit_name, term->name, sizeof(b->limit_name));
+	strlcpy(b->label, term->label, sizeof(b->label));
+	if (term->kind == QUOTA_TOKEN_BUCKET && term->starts_full)
+		bucket_init_full(&b->rate, term->rate, term->capacity, now_ns);
+	else if (term->kind == QUOTA_TOKEN_BUCKET)
+		bucket_init_drained(&b->rate, term->rate, term->capacity,
+							Max(since, term->since_ns), now_ns);
+	else if (term->kind == QUOTA_CONCURRENCY && !term->starts_full)
+		b->unknown_until_ns = since + plan->max_lifetime_ns;
+}
+
+/* See decide.h. */
+uint32
+quota_term_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns)
+{
+	uint32		index = term->bucket;
+
+	if (quota_bucket_is(index, term->slot, &term->key))
+		return index;
+	index = quota_find_bucket(&term->key, term->slot);
+	if (index != QUOTA_NO_INDEX)
+		return index;
+	index = quota_create_bucket(&term->key, term->slot);
+	if (index != QUOTA_NO_INDEX)
+		fill_bucket(&quota_buckets[index], plan, term, now_ns);
+	return index;
+}
+
+/* The tenant has as many bucket places as it may; racy reads will do. */
+static bool
+at_ceiling(const QuotaPlan *plan)
+{
+	uint32		charged =
+		pg_atomic_read_u32(&quota_tenants[plan->tenant_index].nbuckets);
+	uint32		in_use = quota_shared->bucket_table.n_used;
+
+	return charged >= (uint32) QUOTA_TENANT_CEILING ||
+		(charged > 0 && charged >= (uint32) quota_max_buckets - in_use &&
+		 in_use < (uint32) quota_max_buckets);
+}
+
+/* Finds or makes the term's bucket; DECIDE_FULL says which table. */
+static DecideResult
+resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns, int *what)
+{
+	if (quota_bucket_is(term->bucket, term->slot, &term->key))
+		return DECIDE_DONE;
+	term->bucket = quota_find_bucket(&term->key, term->slot);
+	if (term->bucket != QUOTA_NO_INDEX)
+		return DECIDE_DONE;
+	*what = DECIDE_TABLE_TENANT_BUCKETS;
+	if (at_ceiling(plan))
+		return DECIDE_FULL;
+	*what = DECIDE_TABLE_BUCKETS;
+	term->bucket = quota_term_bucket(plan, term, now_ns);
+	return term->bucket == QUOTA_NO_INDEX ? DECIDE_FULL : DECIDE_DONE;
+}
+
+/* Brings the bucket to now and to the plan's parameters. */
+static DecideResult
+refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
+			   TimestampTz wall_us)
+{
+	QuotaBucket *b = &quota_buckets[term->bucket];
+
+	b->capacity = term->capacity;
+	b->scope = term->own ? QUOTA_SCOPE_OWN
+		: term->wide ? QUOTA_SCOPE_WIDE : QUOTA_SCOPE_SHARED;
+	if (b->kind == QUOTA_TOKEN_BUCKET)
+		bucket_configure(&b->rate, term->rate, term->capacity,
+						 term->since_ns, now_ns);
+	else
+		permit_bucket_expire(term->bucket, now_ns);
+	/* after a crash the running jobs' permits come with the queue */
+	if (b->unknown_until_ns > 0 &&
+		quota_slots[plan->database_slot].queue_load != QUOTA_LOAD_READY)
+		return DECIDE_LOAD_QUEUE;
+	if (b->kind != QUOTA_ALLOWANCE)
+		return DECIDE_DONE;
+	if (b->load == QUOTA_LOAD_READY)
+		credit_roll(b, term, wall_us);
+	return b->load == QUOTA_LOAD_READY ? DECIDE_DONE : DECIDE_LOAD;
+}
+
+static int64
+term_cost(const QuotaTerm *term, const QuotaAsk *ask)
+{
+	int64		given;
+
+	if (ask->only_unit && (term->kind != QUOTA_ALLOWANCE ||
+						   strcmp(term->unit, ask->only_unit) != 0))
+		return 0;
+	given = quota_units_of(ask->units, term->unit);
+	return given >= 0 ? given : term->cost;
+}
+
+/* A unit of which the call costs nothing known: settling may charge it. */
+static bool
+is_measured_later(const QuotaTerm *term, const QuotaAsk *ask)
+{
+	return ask->units != NULL && ask->only_unit == NULL &&
+		term->kind != QUOTA_CONCURRENCY;
+}
+
+static int64
+term_level(const QuotaBucket *b, const QuotaTerm *term, int64 now_ns)
+{
+	if (b->kind == QUOTA_TOKEN_BUCKET)
+		return bucket_level(&b->rate);
+	if (now_ns < b->unknown_until_ns)
+		return Min(0, term->capacity - b->used);
+	return term->capacity - b->used;
+}
+
+/* Quota clock to wall clock. */
+static TimestampTz
+wall_of(int64 at_ns, int64 now_ns, TimestampTz wall_us)
+{
+	if (at_ns == QUOTA_NEVER)
+		return DT_NOEND;
+	/* rounded up: asking then succeeds */
+	return wall_us + (at_ns - now_ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US;
+}
+
+/* When a concurrency or allowance bucket can first have more room. */
+static int64
+first_room(const QuotaBucket *b, int64 now_ns)
+{
+	return now_ns < b->unknown_until_ns ? b->unknown_until_ns
+		: permit_bucket_first_end(b);
+}
+
+/* Why and until when "needed" units don't fit. */
+static void
+explain_refusal(const QuotaTerm *term, TermState *s, int64 needed,
+				int64 now_ns, TimestampTz wall_us)
+{
+	const QuotaBucket *b = &quota_buckets[s->bucket];
+	bool		never = needed > term->capacity;
+
+	s->wake_ns = QUOTA_NEVER;
+	s->not_before_us = DT_NOEND;
+	switch ((QuotaKind) term->kind)
+	{
+		case QUOTA_TOKEN_BUCKET:
+			s->reason = QUOTA_RATE_LIMITED;
+			if (!never &&
+				bucket_wait(&b->rate, needed) < QUOTA_NEVER - now_ns)
+				s->wake_ns = now_ns + bucket_wait(&b->rate, needed);
+			s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
+			break;
+		case QUOTA_CONCURRENCY:
+			s->reason = QUOTA_CONCURRENCY_LIMITED;
+			if (!never)
+				s->wake_ns = first_room(b, now_ns);
+			s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
+			break;
+		case QUOTA_ALLOWANCE:
+			s->reason = QUOTA_QUOTA_EXHAUSTED;
+			if (never)
+				break;
+			s->not_before_us = b->period_end_us;
+			s->wake_ns = now_ns + (b->period_end_us - wall_us) * QUOTA_NS_PER_US;
+			if (b->used - b->held + needed <= term->capacity)
+			{
+				s->wake_ns = permit_bucket_first_end(b);
+				s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
+			}
+			break;
+	}
+	if (never && term->capacity > 0)
+		s->reason = QUOTA_EXCEEDS_CAPACITY;
+}
+
+/* See examine.h. */
+DecideResult
+quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
+				   TimestampTz wall_us, TermState *s, int *what)
+{
+	QuotaTerm  *term = &plan->terms[i];
+	DecideResult result;
+	int64		n = ask->partial ? 1 : ask->n;
+
+	memset(s, 0, sizeof(*s));
+	s->reason = QUOTA_OK;
+	s->cost = term_cost(term, ask);
+	s->charged = s->cost > 0 || is_measured_later(term, ask);
+	if (!s->charged)
+		return DECIDE_DONE;
+	result = resolve_bucket(plan, term, now_ns, what);
+	if (result == DECIDE_DONE)
+		result = refresh_bucket(plan, term, now_ns, wall_us);
+	if (result == DECIDE_LOAD)
+		*what = i;
+	if (result != DECIDE_DONE)
+		return result;
+	s->bucket = term->bucket;
+	s->level = term_level(&quota_buckets[s->bucket], term, now_ns);
+	if (s->cost > 0 && s->level < s->cost * n)
+		explain_refusal(term, s, s->cost * n, now_ns, wall_us);
+	return DECIDE_DONE;
+}
+

@@ -1,0 +1,115 @@
+/*
+ * explain.c
+ *		quota_explain(): what every matching limit says of a call, as a table.
+ */
+#include "decide.h"
+
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(quota_explain);
+
+/* Columns of the result. */
+enum
+{
+	COL_LIMIT_NAME,
+	COL_KIND,
+	COL_UNIT,
+	COL_BUCKET,
+	COL_NEEDED,
+	COL_LEVEL,
+	COL_CAPACITY,
+	COL_ADMITS,
+	COL_REASON,
+	COL_NOT_BEFORE,
+	COL_EXPLANATION,
+	N_COLS
+};
+
+/* One sentence for a person. */
+static char *
+explanation(const QuotaTerm *term, const TermState *s, int64 needed)
+{
+	const char *left = term->kind == QUOTA_CONCURRENCY
+		? "not in flight" : "left";
+
+	if (s->cost == 0)
+		return pstrdup("does not apply: the call costs none of this unit");
+	if (s->reason == QUOTA_EXCEEDS_CAPACITY)
+		return psprintf("needs %lld, never has more than %lld",
+						(long long) needed, (long long) term->capacity);
+	if (term->capacity == 0)
+		return pstrdup("is closed: its amount is 0");
+	return psprintf("%s: %lld of %lld %s", s->reason == QUOTA_OK
+					? psprintf("has room for %lld", (long long) needed)
+					: psprintf("lacks room for %lld", (long long) needed),
+					(long long) s->level, (long long) term->capacity, left);
+}
+
+/* One row per limit. */
+static void
+put_term(ReturnSetInfo *rsinfo, const QuotaTerm *term, const TermState *s,
+		 int n)
+{
+	Datum		values[N_COLS] = {0};
+	bool		nulls[N_COLS] = {false};
+	int64		needed = s->cost * n;
+
+	values[COL_LIMIT_NAME] = CStringGetTextDatum(term->name);
+	values[COL_KIND] = CStringGetTextDatum(quota_kind_name(term->kind));
+	values[COL_UNIT] = CStringGetTextDatum(term->unit);
+	values[COL_BUCKET] = CStringGetTextDatum(term->label);
+	values[COL_NEEDED] = Int64GetDatum(needed);
+	nulls[COL_LEVEL] = s->cost == 0;
+	values[COL_LEVEL] = Int64GetDatum(s->level);
+	values[COL_CAPACITY] = Int64GetDatum(term->capacity);
+	values[COL_ADMITS] = BoolGetDatum(s->reason == QUOTA_OK);
+	values[COL_REASON] = CStringGetTextDatum(quota_reason_name(s->reason));
+	nulls[COL_NOT_BEFORE] = s->reason == QUOTA_OK ||
+		s->not_before_us == DT_NOEND;
+	values[COL_NOT_BEFORE] = TimestampTzGetDatum(s->not_before_us);
+	values[COL_EXPLANATION] = CStringGetTextDatum(explanation(term, s, needed));
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* The row that says a tenant is suspended. */
+static void
+put_suspended(ReturnSetInfo *rsinfo, const char *tenant)
+{
+	Datum		values[N_COLS] = {0};
+	bool		nulls[N_COLS];
+
+	memset(nulls, true, sizeof(nulls));
+	nulls[COL_ADMITS] = nulls[COL_REASON] = nulls[COL_EXPLANATION] = false;
+	values[COL_ADMITS] = BoolGetDatum(false);
+	values[COL_REASON] = CStringGetTextDatum(quota_reason_name(QUOTA_SUSPENDED));
+	values[COL_EXPLANATION] =
+		CStringGetTextDatum(psprintf("tenant \"%s\" is suspended", tenant));
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* quota_explain(): see its COMMENT. */
+Datum
+quota_explain(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	QuotaCall	call;
+	QuotaAsk	ask;
+	QuotaVerdict verdict;
+	QuotaPlan  *plan;
+	TermState	states[QUOTA_MAX_TERMS];
+
+	quota_enter_write("quota_explain()");
+	quota_read_call(fcinfo, &call, &ask);
+	ask.dry = true;
+	plan = quota_examine(&call, &ask, states, &verdict);
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (plan->suspended)
+		put_suspended(rsinfo, plan->tenant);
+	for (int i = 0; i < plan->nterms; i++)
+		put_term(rsinfo, &plan->terms[i], &states[i], ask.n);
+	return (Datum) 0;
+}

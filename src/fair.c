@@ -1,0 +1,95 @@
+/*
+ * fair.c
+ *		Start-time fair queueing: the arithmetic of tags.
+ *
+ * Every tenant of a class has a tag; the one with the least start goes next,
+ * is charged, and the class's virtual time V moves up to the start it had.
+ *
+ * V never goes back.  An undone charge may leave a tenant with a start below
+ * V; were V to follow it down, a tenant joining then would be placed before
+ * everybody else who has waited since.
+ *
+ * A tenant that comes back after having had nothing to run, for whatever
+ * reason, joins at V or at its own start, whichever is later: it keeps its
+ * debt (else one that drains and refills would beat a steady backlog) but gets
+ * no credit for the time it was away.  A credit of even one job would break
+ * the bound: with equal weights and costs the returning tenant would run three
+ * jobs in a row.
+ */
+#include "fair.h"
+
+#define FAIR_SCALE (((fair_time) 1000) << 48)
+
+/* The start follows whatever else of the tag has changed. */
+static void
+settle_start(FairTag *tag)
+{
+	fair_time	debt = tag->cost_at * FAIR_SCALE;
+
+	/* towards zero: the same on every machine */
+	tag->start = tag->v_at + debt / tag->weight_milli;
+}
+
+/* Reprices the debt; the caller puts the tag to its new place in the order. */
+void
+fair_set_weight(FairTag *tag, int64_t weight_milli)
+{
+	tag->weight_milli = weight_milli;
+	settle_start(tag);
+}
+
+/* The tenant has something to run again. */
+void
+fair_join(FairTag *tag, const FairClock *clock)
+{
+	if (tag->start >= clock->now)
+		return;
+	tag->v_at = clock->now;
+	tag->cost_at = 0;
+	settle_start(tag);
+}
+
+/* One job of the tenant is dispatched. */
+FairCharge
+fair_charge(FairTag *tag, FairClock *clock, int64_t cost)
+{
+	FairCharge	charge;
+
+	charge.v_before = tag->v_at;
+	charge.cost_before = tag->cost_at;
+	charge.v_after = tag->start;
+	charge.cost = cost;
+
+	if (tag->start > clock->now)
+		clock->now = tag->start;
+	tag->v_at = tag->start;
+	tag->cost_at = cost;
+	settle_start(tag);
+	return charge;
+}
+
+/*
+ * The job was not dispatched after all.  Exactly as if it had never been when
+ * nothing happened to the tag since, else by giving back its cost: later
+ * charges have built on the start this one led to, and cost_at may become
+ * negative.
+ */
+void
+fair_undo(FairTag *tag, const FairCharge *charge)
+{
+	if (tag->v_at == charge->v_after && tag->cost_at == charge->cost)
+	{
+		tag->v_at = charge->v_before;
+		tag->cost_at = charge->cost_before;
+	}
+	else
+		tag->cost_at -= charge->cost;
+	settle_start(tag);
+}
+
+/* Does a go before b?  Neither when equal: the caller breaks ties. */
+bool
+fair_precedes(const FairTag *a, const FairTag *b)
+{
+	return a->start < b->start;
+}

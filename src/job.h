@@ -1,0 +1,138 @@
+/*
+ * job.h
+ *		What the files of the job queue share: columns of their tables, finding
+ *		a job's rows and its flow.
+ */
+#ifndef QUOTA_JOB_H
+#define QUOTA_JOB_H
+
+#include "journal.h"
+#include "rows.h"
+
+#include "fmgr.h"
+
+/* Attribute numbers of quota.jobs */
+enum JobColumn
+{
+	JOB_ID = 1,
+	JOB_TENANT,
+	JOB_PROVIDER,
+	JOB_ENDPOINT,
+	JOB_CLASS,
+	JOB_PAYLOAD,
+	JOB_UNITS,
+	JOB_RUN_AT,
+	JOB_DEDUPE_KEY,
+	JOB_CONNECTION,
+	JOB_STATE,
+	JOB_ATTEMPT,
+	JOB_MAX_ATTEMPTS,
+	JOB_CREATED_AT,
+	JOB_STARTED_AT,
+	JOB_FINISHED_AT,
+	JOB_STATUS,
+	JOB_RESULT,
+	JOB_ERROR,
+	JOB_FLOW
+};
+
+/* Attribute numbers of quota.leases */
+enum LeaseColumn
+{
+	LEASE_JOB_ID = 1,
+	LEASE_FLOW,
+	LEASE_READY_AT,
+	LEASE_STATE,
+	LEASE_ATTEMPT,
+	LEASE_PERMIT,
+	LEASE_WORKER,
+	LEASE_ORIGINAL_AT,
+	LEASE_N_COLUMNS = LEASE_ORIGINAL_AT
+};
+
+/* Values of quota.leases.state */
+#define LEASE_RUNNING	'r'		/* ready_at is steady time */
+#define LEASE_RETRY		't'		/* steady time */
+#define LEASE_SCHEDULED 's'		/* wall clock */
+
+/* Attribute numbers of quota.dedupe */
+enum DedupeColumn
+{
+	DEDUPE_PROVIDER = 1,
+	DEDUPE_KEY,
+	DEDUPE_JOB_ID,
+	DEDUPE_N_COLUMNS = DEDUPE_JOB_ID
+};
+
+/* What a flow is the flow of. */
+typedef struct JobNames
+{
+	char		tenant[QUOTA_NAME_LEN];
+	char		provider[QUOTA_NAME_LEN];
+	char		endpoint[QUOTA_NAME_LEN];	/* "" = none */
+	char		class_name[QUOTA_NAME_LEN];
+	int64		hash;			/* quota_flow_hash() of them */
+} JobNames;
+
+/* Lease of a job whose provider has no row (restored, not configured yet) */
+#define JOB_DEFAULT_LEASE_NS (60 * QUOTA_NS_PER_S)
+
+typedef enum JobFind
+{
+	JOB_FOUND,
+	JOB_NONE,
+	JOB_IN_PROGRESS				/* another transaction is writing it */
+} JobFind;
+
+/* New values for some columns of a row. */
+typedef struct JobChange
+{
+	int			natts;
+	Datum	   *values;
+	bool	   *nulls;
+	bool	   *replace;
+} JobChange;
+
+/* ---- job_row.c ---- */
+
+extern int64 job_int64(TupleTableSlot *slot, int column);
+extern int32 job_int32(TupleTableSlot *slot, int column);
+extern char job_char(TupleTableSlot *slot, int column);
+extern char *job_text(TupleTableSlot *slot, int column);
+extern bool job_state_is(TupleTableSlot *job, const char *state);
+extern void job_names_of(TupleTableSlot *job, JobNames *names);
+extern QuotaCall job_call_of(const JobNames *names);
+extern bool job_has_names(TupleTableSlot *job, const JobNames *names);
+
+extern JobFind job_find(RowTable *table, QuotaRelation pkey, int64 id,
+						TupleTableSlot *slot);
+extern void job_error_running(int64 id) pg_attribute_noreturn();
+extern void job_forget_key(TupleTableSlot *job);
+
+extern JobChange job_change(RowTable *table);
+extern void job_set(JobChange *change, int column, Datum value);
+extern void job_set_null(JobChange *change, int column);
+extern void job_write(RowTable *jobs, TupleTableSlot *job,
+					  const JobChange *change);
+extern bool job_write_is_ours(int64 id);
+
+extern int64 job_lease_arg(FunctionCallInfo fcinfo, int i, const char *name);
+
+/* ---- job_flow.c ---- */
+
+extern uint32 job_database_slot(void);
+extern uint32 job_lock_flow(const JobNames *names, uint32 *slot);
+extern void job_note(const JobNames *names, const JournalNote *note);
+extern int64 job_due_ns(char lease_state, TimestampTz ready_at, int64 now_ns,
+						TimestampTz wall_us);
+
+/* ---- job_load.c ---- */
+
+/*
+ * Makes sure that the flows of this database are in shared memory.  Every
+ * function and trigger that writes quota.jobs or quota.leases calls this before
+ * it writes.  No lock held; throws.
+ */
+extern void job_load(void);
+
+#endif							/* QUOTA_JOB_H */

@@ -1,0 +1,189 @@
+/*
+ * job_enqueue.c
+ *		quota_enqueue(): an INSERT into quota.jobs that finds the unfinished job
+ *		of a dedupe key instead of failing.
+ *
+ * The key is looked up first, without waiting.  If it is free the job is
+ * inserted in a subtransaction, where quota.dedupe's primary key decides between
+ * sessions: it waits for an open transaction that has just used the key.
+ */
+#include "job.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "args.h"
+#include "catalog.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/resowner.h"
+
+PG_FUNCTION_INFO_V1(quota_enqueue);
+
+/* Rounds of looking and inserting; each time another job came and went. */
+#define MAX_ROUNDS 100
+
+#define ENQUEUE_NARGS 10
+#define ENQUEUE_DEDUPE 7		/* position of dedupe_key */
+
+/* The unfinished job with this key; false when there is none (yet). */
+static bool
+find_key(Datum provider, Datum dedupe_key, int64 *id)
+{
+	RowTable   *dedupe = row_open(QUOTA_REL_DEDUPE);
+	TupleTableSlot *slot = row_slot(dedupe);
+	ScanKeyData keys[2];
+	RowScan    *scan;
+	bool		in_progress;
+	bool		found = false;
+
+	ScanKeyInit(&keys[0], DEDUPE_PROVIDER, BTEqualStrategyNumber, F_TEXTEQ,
+				provider);
+	ScanKeyInit(&keys[1], DEDUPE_KEY, BTEqualStrategyNumber, F_TEXTEQ,
+				dedupe_key);
+	scan = row_scan_begin(dedupe, QUOTA_REL_DEDUPE_PKEY, 2, keys);
+	while (!found && row_scan_next(scan, slot, &in_progress))
+	{
+		if (in_progress)
+			continue;
+		*id = job_int64(slot, DEDUPE_JOB_ID);
+		found = true;
+	}
+	row_scan_end(scan);
+	row_close(dedupe);
+	return found;
+}
+
+/* Inserts the job as the extension's owner.  Throws what the triggers throw. */
+static int64
+insert_job(FunctionCallInfo fcinfo)
+{
+	static SPIPlanPtr plan;
+	static const Oid types[ENQUEUE_NARGS] = {
+		TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, JSONBOID,
+	TIMESTAMPTZOID, TEXTOID, TEXTOID, INT4OID};
+	Datum		values[ENQUEUE_NARGS];
+	char		nulls[ENQUEUE_NARGS + 1];
+	QuotaOwner	saved = quota_become_owner();
+	bool		isnull;
+	int64		id;
+
+	for (int i = 0; i < ENQUEUE_NARGS; i++)
+	{
+		values[i] = PG_GETARG_DATUM(i);
+		nulls[i] = PG_ARGISNULL(i) ? 'n' : ' ';
+	}
+	nulls[ENQUEUE_NARGS] = '\0';
+	SPI_connect();
+	if (plan == NULL)
+	{
+		plan = SPI_prepare("INSERT INTO quota.jobs (tenant, provider, payload, endpoint, class, units, run_at, dedupe_key, connection, max_attempts)"
+						   " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, COALESCE($10, 5)) RETURNING id",
+						   ENQUEUE_NARGS, (Oid *) types);
+		if (plan == NULL || SPI_keepplan(plan) != 0)
+			elog(ERROR, "could not prepare the insert of a job: %s",
+				 SPI_result_code_string(SPI_result));
+	}
+	if (SPI_execute_plan(plan, values, nulls, false, 0) != SPI_OK_INSERT_RETURNING ||
+		SPI_processed != 1)
+		elog(ERROR, "job was not inserted");
+	id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+									 SPI_tuptable->tupdesc, 1, &isnull));
+	SPI_finish();
+	quota_become_caller(saved);
+	return id;
+}
+
+/*
+ * Inserts the job in a subtransaction; false when another session's job with
+ * the same key got in first, after waiting for that session if need be.
+ */
+static bool
+try_insert_job(FunctionCallInfo fcinfo, int64 *id)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool inserted = true;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		*id = insert_job(fcinfo);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		if (error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION ||
+			error->constraint_name == NULL ||
+			strcmp(error->constraint_name, "dedupe_pkey") != 0)
+		{
+			MemoryContextSwitchTo(context);
+			CurrentResourceOwner = owner;
+			ReThrowError(error);
+		}
+		FreeErrorData(error);
+		inserted = false;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return inserted;
+}
+
+/* The job of the key, which is inserted unless it exists. */
+static int64
+enqueue_once(FunctionCallInfo fcinfo, bool *created)
+{
+	for (int round = 0; round < MAX_ROUNDS; round++)
+	{
+		int64		id;
+
+		*created = false;
+		if (find_key(PG_GETARG_DATUM(1), PG_GETARG_DATUM(ENQUEUE_DEDUPE), &id))
+			return id;
+		*created = true;
+		if (try_insert_job(fcinfo, &id))
+			return id;
+		CHECK_FOR_INTERRUPTS();
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("dedupe key is in constant use by other sessions")));
+	return 0;
+}
+
+/* quota_enqueue(...) RETURNS quota_enqueued; see the SQL comment. */
+Datum
+quota_enqueue(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		values[2];
+	bool		nulls[2] = {false, false};
+	bool		created = true;
+	int64		id;
+
+	quota_enter_write("quota_enqueue()");
+	quota_arg_name(fcinfo, 0, "tenant", true);
+	quota_arg_name(fcinfo, 1, "provider", true);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	job_load();
+
+	if (PG_ARGISNULL(ENQUEUE_DEDUPE))
+		id = insert_job(fcinfo);
+	else
+		id = enqueue_once(fcinfo, &created);
+	values[0] = Int64GetDatum(id);
+	values[1] = BoolGetDatum(created);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}

@@ -1,0 +1,322 @@
+/*
+ * job_lanes.c
+ *		Searching one flow for its oldest ready job.
+ *
+ * The fresh lane is the index (flow, id) of quota.jobs, read where the flow's
+ * position says that something may be ready.  The returned lane is the index
+ * (flow, ready_at, job_id) of quota.leases, read only when a row of it may be due.
+ * Of the two heads the one with the older original time goes first, so a retry
+ * goes before the backlog it came from.
+ *
+ * Scans see rows as of the moment they read them.  What another transaction is
+ * writing is passed over: when that transaction ends, its callback raises the
+ * row or has claimed it.  Rows this transaction wrote are passed over too; they
+ * are raised when it commits.  A ready row that is merely locked raises nothing
+ * when it is unlocked: it is skipped, and looked at again.  A candidate is
+ * checked once more when it is locked.
+ */
+#include "job_lanes.h"
+
+#include "utils/fmgroids.h"
+
+/* Look again at a returned job that somebody has locked. */
+#define LOCKED_RETRY_NS (100 * 1000 * QUOTA_NS_PER_US)
+/* ... and at a row of quota.leases that doesn't fit its job. */
+#define ORPHAN_RETRY_NS (60 * QUOTA_NS_PER_S)
+
+/* Makes the slots. */
+void
+lanes_init(JobLanes *lanes, RowTable *jobs, RowTable *leases)
+{
+	lanes->jobs = jobs;
+	lanes->leases = leases;
+	lanes->fresh = row_slot(jobs);
+	lanes->job_of_lease = row_slot(jobs);
+	lanes->lease = row_slot(leases);
+}
+
+/* Starts a search. */
+void
+lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
+		   FlowScan *scan, TimestampTz wall_us)
+{
+	lanes->slot = slot;
+	lanes->names = *names;
+	lanes->scan = scan;
+	lanes->now_ns = scan->now_ns;
+	lanes->wall_us = wall_us;
+	lanes->last_id = 0;
+	lanes->next_due_ns = QUOTA_NEVER;
+	lanes->nranges = position_ranges(&scan->position, lanes->ranges);
+	lanes->range = 0;
+	lanes->passed = 0;
+	lanes->fresh_scan = NULL;
+	lanes->have_fresh = false;
+	lanes->returned_scan = NULL;
+	lanes->have_returned = false;
+	lanes->returned_done = false;
+	if (scan->look_returned)
+	{
+		ScanKeyData key;
+
+		ScanKeyInit(&key, LEASE_FLOW - 1, BTEqualStrategyNumber, F_INT8EQ,
+					Int64GetDatum(names->hash));
+		lanes->returned_scan = row_scan_begin(lanes->leases,
+											  QUOTA_REL_LEASES_DUE, 1, &key);
+	}
+}
+
+static void
+end_scan(RowScan **scan)
+{
+	if (*scan)
+		row_scan_end(*scan);
+	*scan = NULL;
+}
+
+/* Ends the search. */
+void
+lanes_close(JobLanes *lanes)
+{
+	end_scan(&lanes->fresh_scan);
+	end_scan(&lanes->returned_scan);
+}
+
+/* ---- the fresh lane ---- */
+
+static bool
+is_fresh(const JobLanes *lanes, TupleTableSlot *job)
+{
+	return job_state_is(job, "queued") && job_int32(job, JOB_ATTEMPT) == 0 &&
+		job_has_names(job, &lanes->names);
+}
+
+/* Begins to read the next unsettled range. */
+static void
+begin_range(JobLanes *lanes)
+{
+	const PositionGap *range = &lanes->ranges[lanes->range++];
+	ScanKeyData keys[3];
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(lanes->names.hash));
+	ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_INT8GE,
+				Int64GetDatum(range->lo));
+	ScanKeyInit(&keys[2], 2, BTLessEqualStrategyNumber, F_INT8LE,
+				Int64GetDatum(range->hi));
+	lanes->fresh_scan = row_scan_begin(lanes->jobs, QUOTA_REL_JOBS_FLOW, 3, keys);
+}
+
+/*
+ * After a long walk over rows that are not ready: others need not walk over them
+ * again.  Goes on with a new index scan.
+ */
+static void
+settle_passed(JobLanes *lanes)
+{
+	end_scan(&lanes->fresh_scan);
+	LWLockAcquire(&quota_slots[lanes->slot].lock, LW_EXCLUSIVE);
+	flow_scan_passed(lanes->scan, lanes->last_id);
+	LWLockRelease(&quota_slots[lanes->slot].lock);
+	lanes->nranges = position_ranges(&lanes->scan->position, lanes->ranges);
+	lanes->range = 0;
+	lanes->passed = 0;
+}
+
+/* Reads on in the present range until a job that may be ready. */
+static bool
+read_range(JobLanes *lanes)
+{
+	bool		in_progress;
+
+	while (row_scan_next(lanes->fresh_scan, lanes->fresh, &in_progress))
+	{
+		lanes->last_id = job_int64(lanes->fresh, JOB_ID);
+		if (!in_progress && is_fresh(lanes, lanes->fresh) &&
+			!row_is_ours(lanes->fresh))
+			return true;
+		if (++lanes->passed >= FLOW_SCAN_CHUNK)
+		{
+			settle_passed(lanes);
+			return false;
+		}
+	}
+	end_scan(&lanes->fresh_scan);
+	return false;
+}
+
+/* Moves to the next fresh job that may be ready. */
+static void
+advance_fresh(JobLanes *lanes)
+{
+	while (!lanes->have_fresh)
+	{
+		if (lanes->fresh_scan == NULL && lanes->range >= lanes->nranges)
+			return;
+		if (lanes->fresh_scan == NULL)
+			begin_range(lanes);
+		lanes->have_fresh = read_range(lanes);
+	}
+}
+
+/* ---- the returned lane ---- */
+
+static void
+due_again(JobLanes *lanes, int64 due_ns)
+{
+	lanes->next_due_ns = Min(lanes->next_due_ns, due_ns);
+}
+
+/* Puts the job of the lease into job_of_lease; false when it is not to be had. */
+static bool
+find_job_of_lease(JobLanes *lanes)
+{
+	int64		id = job_int64(lanes->lease, LEASE_JOB_ID);
+
+	switch (job_find(lanes->jobs, QUOTA_REL_JOBS_PKEY, id, lanes->job_of_lease))
+	{
+		case JOB_FOUND:
+			return job_has_names(lanes->job_of_lease, &lanes->names);
+		case JOB_IN_PROGRESS:
+			return false;
+		case JOB_NONE:
+			due_again(lanes, lanes->now_ns + ORPHAN_RETRY_NS);
+			return false;
+	}
+	return false;
+}
+
+/*
+ * The row is not due.  Rows come by rising ready_at, but that is read by two
+ * clocks, so the lane is at its end only when neither can be due sooner.
+ */
+static bool
+is_end_of_due(JobLanes *lanes, TimestampTz ready_at, int64 due_ns)
+{
+	TimestampTz later = Max(lanes->wall_us, quota_steady_of(lanes->now_ns));
+	int64		least_us = ready_at - later;
+
+	due_again(lanes, due_ns);
+	return least_us > 0 &&
+		least_us >= (lanes->next_due_ns - lanes->now_ns) / QUOTA_NS_PER_US;
+}
+
+/* Moves to the next due row that may be ready. */
+static void
+advance_returned(JobLanes *lanes)
+{
+	bool		in_progress;
+
+	lanes->have_returned = false;
+	while (lanes->returned_scan &&
+		   row_scan_next(lanes->returned_scan, lanes->lease, &in_progress))
+	{
+		TimestampTz ready_at = job_int64(lanes->lease, LEASE_READY_AT);
+
+		if (in_progress || row_is_ours(lanes->lease))
+			continue;
+		lanes->due_ns = job_due_ns(job_char(lanes->lease, LEASE_STATE), ready_at,
+								   lanes->now_ns, lanes->wall_us);
+		if (lanes->due_ns > lanes->now_ns)
+		{
+			if (is_end_of_due(lanes, ready_at, lanes->due_ns))
+				break;
+			continue;
+		}
+		if (find_job_of_lease(lanes))
+		{
+			lanes->have_returned = true;
+			return;
+		}
+	}
+	lanes->returned_done |= lanes->returned_scan != NULL;
+	end_scan(&lanes->returned_scan);
+}
+
+/* ---- both ---- */
+
+/* The returned head is older than the fresh one, or the only one. */
+static bool
+returned_goes_first(JobLanes *lanes)
+{
+	TimestampTz returned_at;
+	TimestampTz fresh_at;
+
+	if (!lanes->have_fresh || !lanes->have_returned)
+		return lanes->have_returned;
+	returned_at = job_int64(lanes->lease, LEASE_ORIGINAL_AT);
+	fresh_at = job_int64(lanes->fresh, JOB_CREATED_AT);
+	if (returned_at != fresh_at)
+		return returned_at < fresh_at;
+	return job_int64(lanes->lease, LEASE_JOB_ID) < job_int64(lanes->fresh, JOB_ID);
+}
+
+/* See job_lanes.h. */
+bool
+lanes_next(JobLanes *lanes)
+{
+	if (!lanes->have_returned)
+		advance_returned(lanes);
+	if (!lanes->have_fresh)
+		advance_fresh(lanes);
+	if (!lanes->have_returned && !lanes->have_fresh)
+		return false;
+	lanes->returned = returned_goes_first(lanes);
+	lanes->job = lanes->returned ? lanes->job_of_lease : lanes->fresh;
+	lanes->id = job_int64(lanes->job, JOB_ID);
+	lanes->was_running = lanes->returned &&
+		job_char(lanes->lease, LEASE_STATE) == LEASE_RUNNING;
+	/* it is used up: the next call moves on */
+	if (lanes->returned)
+		lanes->have_returned = false;
+	else
+		lanes->have_fresh = false;
+	return true;
+}
+
+/* The locked rows still say what made the job a candidate. */
+static bool
+is_still_due(JobLanes *lanes)
+{
+	static const struct
+	{
+		char		lease;
+		const char *job;
+	}			expected[] = {
+		{LEASE_RUNNING, "running"}, {LEASE_RETRY, "queued"},
+		{LEASE_SCHEDULED, "scheduled"}
+	};
+	char		state = job_char(lanes->lease, LEASE_STATE);
+
+	if (job_due_ns(state, job_int64(lanes->lease, LEASE_READY_AT),
+				   lanes->now_ns, lanes->wall_us) > lanes->now_ns)
+		return false;
+	for (int i = 0; i < lengthof(expected); i++)
+		if (expected[i].lease == state)
+			return job_state_is(lanes->job, expected[i].job) &&
+				job_int32(lanes->job, JOB_ATTEMPT) ==
+				job_int32(lanes->lease, LEASE_ATTEMPT);
+	return false;
+}
+
+/* See job_lanes.h. */
+bool
+lanes_lock(JobLanes *lanes)
+{
+	RowOutcome	outcome = row_lock(lanes->jobs, lanes->job);
+
+	if (outcome == ROW_LOCKED && lanes->returned)
+		outcome = row_lock(lanes->leases, lanes->lease);
+	if (outcome == ROW_BUSY && lanes->returned)
+		due_again(lanes, lanes->now_ns + LOCKED_RETRY_NS);
+	else if (outcome == ROW_BUSY)
+		flow_scan_skip(lanes->scan, lanes->id);
+	if (outcome != ROW_LOCKED)
+		return false;
+	if (!lanes->returned)
+		return is_fresh(lanes, lanes->job);
+	if (is_still_due(lanes))
+		return true;
+	due_again(lanes, lanes->now_ns + ORPHAN_RETRY_NS);
+	return false;
+}

@@ -1,0 +1,278 @@
+/*
+ * job_row.c
+ *		Reading and writing rows of quota.jobs, quota.leases and quota.dedupe.
+ *
+ * Rows are written as the caller, not as the extension's owner: no rights are
+ * checked on this path, and a user's own trigger on quota.jobs must not run with
+ * the owner's.
+ */
+#include "job.h"
+
+#include "args.h"
+#include "error.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+
+/* A row that can't be found may be moving: a dirty scan is repeated. */
+#define FIND_TRIES 3
+
+/* Longest lease: a dead worker's job is not kept from others for longer. */
+#define MAX_LEASE_NS (24 * 3600 * QUOTA_NS_PER_S)
+
+/* The job that this backend is writing, 0 = none. */
+static int64 writing;
+
+/* ---- columns ---- */
+
+/* A column that is never null. */
+int64
+job_int64(TupleTableSlot *slot, int column)
+{
+	bool		isnull;
+
+	return DatumGetInt64(slot_getattr(slot, column, &isnull));
+}
+
+/* A column that is never null. */
+int32
+job_int32(TupleTableSlot *slot, int column)
+{
+	bool		isnull;
+
+	return DatumGetInt32(slot_getattr(slot, column, &isnull));
+}
+
+/* A column that is never null. */
+char
+job_char(TupleTableSlot *slot, int column)
+{
+	bool		isnull;
+
+	return DatumGetChar(slot_getattr(slot, column, &isnull));
+}
+
+/* The text in palloc'd memory; NULL for null. */
+char *
+job_text(TupleTableSlot *slot, int column)
+{
+	bool		isnull;
+	Datum		value = slot_getattr(slot, column, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+/* Compares a text column, null being "", without copying it. */
+static bool
+text_is(TupleTableSlot *slot, int column, const char *expected)
+{
+	bool		isnull;
+	Datum		value = slot_getattr(slot, column, &isnull);
+	text	   *t;
+	bool		same;
+
+	if (isnull)
+		return expected[0] == '\0';
+	t = DatumGetTextPP(value);
+	same = VARSIZE_ANY_EXHDR(t) == strlen(expected) &&
+		memcmp(VARDATA_ANY(t), expected, strlen(expected)) == 0;
+	if ((Pointer) t != DatumGetPointer(value))
+		pfree(t);
+	return same;
+}
+
+bool
+job_state_is(TupleTableSlot *job, const char *state)
+{
+	return text_is(job, JOB_STATE, state);
+}
+
+static void
+copy_name(TupleTableSlot *job, int column, char out[QUOTA_NAME_LEN])
+{
+	char	   *name = job_text(job, column);
+
+	strlcpy(out, name ? name : "", QUOTA_NAME_LEN);
+}
+
+/* What flow the job belongs to. */
+void
+job_names_of(TupleTableSlot *job, JobNames *names)
+{
+	copy_name(job, JOB_TENANT, names->tenant);
+	copy_name(job, JOB_PROVIDER, names->provider);
+	copy_name(job, JOB_ENDPOINT, names->endpoint);
+	copy_name(job, JOB_CLASS, names->class_name);
+	names->hash = job_int64(job, JOB_FLOW);
+}
+
+/* The call that a job of these names makes. */
+QuotaCall
+job_call_of(const JobNames *names)
+{
+	QuotaCall	call = {0};
+
+	call.tenant = names->tenant;
+	call.provider = names->provider;
+	call.endpoint = names->endpoint[0] ? names->endpoint : NULL;
+	call.class_name = names->class_name;
+	return call;
+}
+
+/* False for a job of another flow whose hash happens to be the same. */
+bool
+job_has_names(TupleTableSlot *job, const JobNames *names)
+{
+	return text_is(job, JOB_TENANT, names->tenant) &&
+		text_is(job, JOB_ENDPOINT, names->endpoint) &&
+		text_is(job, JOB_CLASS, names->class_name) &&
+		text_is(job, JOB_PROVIDER, names->provider);
+}
+
+/* ---- finding ---- */
+
+/* Puts the row with this id into slot.  Never waits. */
+JobFind
+job_find(RowTable *table, QuotaRelation pkey, int64 id, TupleTableSlot *slot)
+{
+	for (int try = 0; try < FIND_TRIES; try++)
+	{
+		ScanKeyData key;
+		RowScan    *scan;
+		bool		in_progress = false;
+		bool		seen = false;
+		bool		found = false;
+
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
+					Int64GetDatum(id));
+		scan = row_scan_begin(table, pkey, 1, &key);
+		while (!found && row_scan_next(scan, slot, &in_progress))
+		{
+			seen = true;
+			found = !in_progress;
+		}
+		row_scan_end(scan);
+		if (found)
+			return JOB_FOUND;
+		if (seen)
+			return JOB_IN_PROGRESS;
+	}
+	return JOB_NONE;
+}
+
+/* 55000: a running job can't be taken from its worker */
+void
+job_error_running(int64 id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("job %lld is running", (long long) id),
+			 errhint("Its worker ends it with quota_complete or quota_fail, or its lease runs out.")));
+	pg_unreachable();
+}
+
+/* A finished job's dedupe key is free.  Throws 55P03 when somebody locked it. */
+void
+job_forget_key(TupleTableSlot *job)
+{
+	bool		isnull;
+	ScanKeyData keys[2];
+	RowTable   *dedupe;
+	TupleTableSlot *slot;
+	RowScan    *scan;
+	bool		in_progress;
+
+	(void) slot_getattr(job, JOB_DEDUPE_KEY, &isnull);
+	if (isnull)
+		return;
+	dedupe = row_open(QUOTA_REL_DEDUPE);
+	slot = row_slot(dedupe);
+	ScanKeyInit(&keys[0], DEDUPE_PROVIDER, BTEqualStrategyNumber, F_TEXTEQ,
+				slot_getattr(job, JOB_PROVIDER, &isnull));
+	ScanKeyInit(&keys[1], DEDUPE_KEY, BTEqualStrategyNumber, F_TEXTEQ,
+				slot_getattr(job, JOB_DEDUPE_KEY, &isnull));
+	scan = row_scan_begin(dedupe, QUOTA_REL_DEDUPE_PKEY, 2, keys);
+	while (row_scan_next(scan, slot, &in_progress))
+	{
+		if (in_progress || job_int64(slot, DEDUPE_JOB_ID) != job_int64(job, JOB_ID))
+			continue;
+		if (row_lock(dedupe, slot) != ROW_LOCKED)
+			quota_error_job_busy(job_int64(job, JOB_ID));
+		row_delete(dedupe, slot);
+		break;
+	}
+	row_scan_end(scan);
+	row_close(dedupe);
+}
+
+/* ---- writing ---- */
+
+/* An empty set of new values for the table; all columns null for an insert. */
+JobChange
+job_change(RowTable *table)
+{
+	JobChange	change;
+
+	change.natts = RelationGetNumberOfAttributes(row_relation(table));
+	change.values = palloc0(sizeof(Datum) * change.natts);
+	change.nulls = palloc(sizeof(bool) * change.natts);
+	change.replace = palloc0(sizeof(bool) * change.natts);
+	memset(change.nulls, true, sizeof(bool) * change.natts);
+	return change;
+}
+
+void
+job_set(JobChange *change, int column, Datum value)
+{
+	change->values[column - 1] = value;
+	change->nulls[column - 1] = false;
+	change->replace[column - 1] = true;
+}
+
+void
+job_set_null(JobChange *change, int column)
+{
+	change->values[column - 1] = (Datum) 0;
+	change->nulls[column - 1] = true;
+	change->replace[column - 1] = true;
+}
+
+/* True inside job_write() of this very job: our own trigger lets it pass. */
+bool
+job_write_is_ours(int64 id)
+{
+	return writing == id;
+}
+
+/* Updates a job row that row_lock() has locked.  Throws what triggers throw. */
+void
+job_write(RowTable *jobs, TupleTableSlot *job, const JobChange *change)
+{
+	int64		before = writing;
+
+	writing = job_int64(job, JOB_ID);
+	PG_TRY();
+	{
+		row_update(jobs, job, change->values, change->nulls, change->replace);
+	}
+	PG_FINALLY();
+	{
+		writing = before;
+	}
+	PG_END_TRY();
+}
+
+/* The length of a lease in nanoseconds.  Throws 22004, 22023. */
+int64
+job_lease_arg(FunctionCallInfo fcinfo, int i, const char *name)
+{
+	int64		ns = quota_arg_interval(fcinfo, i, name);
+
+	if (ns > MAX_LEASE_NS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" is out of range", name),
+				 errdetail("A lease is at most 24 hours long."),
+				 errhint("Extend it with quota_extend_job.")));
+	return ns;
+}

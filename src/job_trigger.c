@@ -1,0 +1,490 @@
+/*
+ * job_trigger.c
+ *		Triggers of quota.jobs: what makes a row in the table work in the queue.
+ *
+ * A job is in one of two lanes while it waits.  Fresh: state queued, attempt 0,
+ * found by id.  Returned: it has a row in quota.leases that says when it is
+ * ready; scheduled and retried jobs, and running ones, whose lease may end.
+ * quota.leases and quota.dedupe follow from quota.jobs, so the insert trigger
+ * makes their rows for whatever state a row arrives in: a restore fires it too.
+ *
+ * Flows learn of a job at COMMIT, by the journal.  Every trigger first makes sure
+ * that the queue is loaded; see job_load.c for why.  Whoever changes or removes
+ * a waiting row notes it before writing, also for the case of a rollback: a scan
+ * may have passed the row while it was in our hands.
+ *
+ * Our own updates fire these triggers too; job_write_is_ours() lets them pass.
+ */
+#include "job.h"
+
+#include "access/htup_details.h"
+#include "commands/trigger.h"
+#include "error.h"
+#include "key.h"
+#include "storage/proc.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/jsonb.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(quota_jobs_before_insert);
+PG_FUNCTION_INFO_V1(quota_jobs_after_insert);
+PG_FUNCTION_INFO_V1(quota_jobs_before_update);
+PG_FUNCTION_INFO_V1(quota_jobs_before_delete);
+PG_FUNCTION_INFO_V1(quota_jobs_after_delete);
+PG_FUNCTION_INFO_V1(quota_jobs_truncate);
+
+/* The trigger call, or an error when it is none. */
+static TriggerData *
+trigger_data(FunctionCallInfo fcinfo)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function must be called by a trigger")));
+	quota_enter_write("a change of quota.jobs");
+	return (TriggerData *) fcinfo->context;
+}
+
+/* ---- reading a row ---- */
+
+/* A name of at most QUOTA_NAME_LEN - 1 bytes into out, "" for null. */
+static void
+copy_name(HeapTuple row, TupleDesc desc, int column, const char *argument,
+		  char out[QUOTA_NAME_LEN])
+{
+	bool		isnull;
+	Datum		value = heap_getattr(row, column, desc, &isnull);
+	text	   *t;
+	int			length;
+
+	out[0] = '\0';
+	if (isnull)
+		return;
+	t = DatumGetTextPP(value);
+	length = VARSIZE_ANY_EXHDR(t);
+	if (length >= QUOTA_NAME_LEN)
+		quota_error_too_long(argument, length);
+	memcpy(out, VARDATA_ANY(t), length);
+	out[length] = '\0';
+}
+
+/* Names of the job in the row, with their hash. */
+static void
+names_of(HeapTuple row, TupleDesc desc, JobNames *names)
+{
+	static JobNames newest;		/* hashed last */
+
+	memset(names, 0, sizeof(*names));
+	copy_name(row, desc, JOB_TENANT, "tenant", names->tenant);
+	copy_name(row, desc, JOB_PROVIDER, "provider", names->provider);
+	copy_name(row, desc, JOB_ENDPOINT, "endpoint", names->endpoint);
+	copy_name(row, desc, JOB_CLASS, "class", names->class_name);
+	if (names->class_name[0] == '\0')
+		strlcpy(names->class_name, "event", QUOTA_NAME_LEN);
+	if (strcmp(names->tenant, newest.tenant) != 0 ||
+		strcmp(names->provider, newest.provider) != 0 ||
+		strcmp(names->endpoint, newest.endpoint) != 0 ||
+		strcmp(names->class_name, newest.class_name) != 0)
+	{
+		newest = *names;
+		newest.hash = quota_flow_hash(names->provider, names->tenant,
+									  names->class_name,
+									  names->endpoint[0] ? names->endpoint : NULL);
+	}
+	names->hash = newest.hash;
+}
+
+static bool
+text_is(HeapTuple row, TupleDesc desc, int column, const char *expected)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(row, column, desc, &isnull);
+	text	   *t;
+
+	if (isnull)
+		return false;
+	t = DatumGetTextPP(value);
+	return VARSIZE_ANY_EXHDR(t) == strlen(expected) &&
+		memcmp(VARDATA_ANY(t), expected, strlen(expected)) == 0;
+}
+
+static int64
+row_int64(HeapTuple row, TupleDesc desc, int column)
+{
+	bool		isnull;
+
+	return DatumGetInt64(heap_getattr(row, column, desc, &isnull));
+}
+
+/* What the state of a row means for the queue. */
+typedef enum Standing
+{
+	STANDING_FRESH,
+	STANDING_SCHEDULED,
+	STANDING_RETRY,
+	STANDING_RUNNING,
+	STANDING_OVER
+} Standing;
+
+static Standing
+standing_of(HeapTuple row, TupleDesc desc)
+{
+	bool		isnull;
+
+	if (text_is(row, desc, JOB_STATE, "queued"))
+		return DatumGetInt32(heap_getattr(row, JOB_ATTEMPT, desc, &isnull)) == 0
+			? STANDING_FRESH : STANDING_RETRY;
+	if (text_is(row, desc, JOB_STATE, "scheduled"))
+		return STANDING_SCHEDULED;
+	if (text_is(row, desc, JOB_STATE, "running"))
+		return STANDING_RUNNING;
+	return STANDING_OVER;
+}
+
+/* ---- insert ---- */
+
+/*
+ * 42704 for names without a row; not while their table is empty, since a restore
+ * may load the jobs first.  Checked once for a run of equal names: until the
+ * transaction ends or any configuration of it changes.
+ */
+static void
+check_names(const JobNames *names)
+{
+	static JobNames checked;
+	static LocalTransactionId checked_in = InvalidLocalTransactionId;
+	LocalTransactionId current = QUOTA_LXID;
+
+	if (checked_in == current && !quota_change_pending() &&
+		checked.hash == names->hash &&
+		memcmp(&checked, names, sizeof(checked)) == 0)
+		return;
+	if (!quota_tenant_exists(names->tenant))
+		quota_error_no_such("tenant", names->tenant);
+	if (!quota_provider_exists(names->provider))
+		quota_error_no_such("provider", names->provider);
+	if (!quota_class_exists(names->class_name))
+		quota_error_no_such("class", names->class_name);
+	checked = *names;
+	checked_in = current;
+}
+
+/* 22023 for measured units that could not be charged. */
+static void
+check_units(HeapTuple row, TupleDesc desc)
+{
+	bool		isnull;
+	Datum		units = heap_getattr(row, JOB_UNITS, desc, &isnull);
+
+	if (!isnull)
+		pfree(quota_units_parse(DatumGetJsonbP(units)));
+}
+
+/* A queued job whose time has not come waits as scheduled. */
+static bool
+is_for_later(HeapTuple row, TupleDesc desc)
+{
+	bool		isnull;
+	Datum		run_at = heap_getattr(row, JOB_RUN_AT, desc, &isnull);
+
+	return !isnull && standing_of(row, desc) == STANDING_FRESH &&
+		DatumGetTimestampTz(run_at) > quota_wall_us();
+}
+
+/* BEFORE INSERT: checks the row, fills in class, flow, created_at, state. */
+Datum
+quota_jobs_before_insert(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = trigger_data(fcinfo);
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	HeapTuple	row = data->tg_trigtuple;
+	JobNames	names;
+	char		connection[QUOTA_NAME_LEN];
+	int			columns[4];
+	Datum		values[4];
+	bool		nulls[4] = {false, false, false, false};
+	int			n = 0;
+
+	names_of(row, desc, &names);
+	copy_name(row, desc, JOB_CONNECTION, "connection", connection);
+	check_names(&names);
+	check_units(row, desc);
+
+	columns[n] = JOB_FLOW;
+	values[n++] = Int64GetDatum(names.hash);
+	if (heap_attisnull(row, JOB_CLASS, desc))
+	{
+		columns[n] = JOB_CLASS;
+		values[n++] = CStringGetTextDatum(names.class_name);
+	}
+	if (heap_attisnull(row, JOB_CREATED_AT, desc))
+	{
+		columns[n] = JOB_CREATED_AT;
+		values[n++] = TimestampTzGetDatum(quota_wall_us());
+	}
+	if (is_for_later(row, desc))
+	{
+		columns[n] = JOB_STATE;
+		values[n++] = CStringGetTextDatum("scheduled");
+	}
+	return PointerGetDatum(heap_modify_tuple_by_cols(row, desc, n, columns,
+													 values, nulls));
+}
+
+/* The row of quota.leases for a job that did not come as a fresh one. */
+static int64
+insert_lease(HeapTuple row, TupleDesc desc, Standing standing)
+{
+	RowTable   *leases = row_open(QUOTA_REL_LEASES);
+	JobChange	lease = job_change(leases);
+	int64		now_ns = quota_now_ns();
+	TimestampTz wall_us = quota_wall_us();
+	TimestampTz ready_at = quota_steady_of(now_ns);
+	Datum		original = heap_getattr(row, JOB_CREATED_AT, desc,
+										&lease.nulls[LEASE_ORIGINAL_AT - 1]);
+	char		state = LEASE_RETRY;
+	bool		isnull;
+
+	if (standing == STANDING_RUNNING)
+	{
+		/* restored: its worker may still be at it */
+		state = LEASE_RUNNING;
+		ready_at += JOB_DEFAULT_LEASE_NS / QUOTA_NS_PER_US;
+	}
+	else if (standing == STANDING_SCHEDULED)
+	{
+		Datum		run_at = heap_getattr(row, JOB_RUN_AT, desc, &isnull);
+
+		state = LEASE_SCHEDULED;
+		ready_at = isnull ? wall_us : DatumGetTimestampTz(run_at);
+		original = TimestampTzGetDatum(ready_at);
+	}
+	job_set(&lease, LEASE_JOB_ID, heap_getattr(row, JOB_ID, desc, &isnull));
+	job_set(&lease, LEASE_FLOW, heap_getattr(row, JOB_FLOW, desc, &isnull));
+	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(ready_at));
+	job_set(&lease, LEASE_STATE, CharGetDatum(state));
+	job_set(&lease, LEASE_ATTEMPT, heap_getattr(row, JOB_ATTEMPT, desc, &isnull));
+	job_set(&lease, LEASE_ORIGINAL_AT, original);
+	row_insert(leases, lease.values, lease.nulls);
+	row_close(leases);
+	return job_due_ns(state, ready_at, now_ns, wall_us);
+}
+
+/* Throws 23505 when an unfinished job of the provider has the key. */
+static void
+insert_key(HeapTuple row, TupleDesc desc)
+{
+	RowTable   *dedupe = row_open(QUOTA_REL_DEDUPE);
+	JobChange	key = job_change(dedupe);
+	bool		isnull;
+
+	job_set(&key, DEDUPE_PROVIDER, heap_getattr(row, JOB_PROVIDER, desc, &isnull));
+	job_set(&key, DEDUPE_KEY, heap_getattr(row, JOB_DEDUPE_KEY, desc, &isnull));
+	job_set(&key, DEDUPE_JOB_ID, heap_getattr(row, JOB_ID, desc, &isnull));
+	row_insert(dedupe, key.values, key.nulls);
+	row_close(dedupe);
+}
+
+/* AFTER INSERT: the flow learns of it at commit. */
+Datum
+quota_jobs_after_insert(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = trigger_data(fcinfo);
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	HeapTuple	row = data->tg_trigtuple;
+	Standing	standing = standing_of(row, desc);
+	int64		id = row_int64(row, desc, JOB_ID);
+	JournalNote note = {1, 0, 1, 0, QUOTA_NEVER, false};
+	JobNames	names;
+
+	if (standing == STANDING_OVER)
+		return PointerGetDatum(NULL);
+	names_of(row, desc, &names);
+	if (names.hash != row_int64(row, desc, JOB_FLOW))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("a later trigger changed whose job %lld is",
+						(long long) id),
+				 errhint("Triggers that change tenant, provider, endpoint or class must fire before \"zz_quota_before_insert\".")));
+	job_load();
+
+	if (standing == STANDING_FRESH)
+		note.lo = note.hi = id;
+	else
+		note.due_ns = insert_lease(row, desc, standing);
+	if (standing == STANDING_RUNNING)
+	{
+		note.depth = 0;
+		note.in_flight = 1;
+	}
+	if (!heap_attisnull(row, JOB_DEDUPE_KEY, desc))
+		insert_key(row, desc);
+	job_note(&names, &note);
+	return PointerGetDatum(NULL);
+}
+
+/* ---- update and delete by users ---- */
+
+/* What a scan may have missed while the row was in our hands. */
+static void
+note_touched(HeapTuple row, TupleDesc desc)
+{
+	int64		id = row_int64(row, desc, JOB_ID);
+	JournalNote note = {1, 0, 0, 0, QUOTA_NEVER, true};
+	JobNames	names;
+
+	if (standing_of(row, desc) == STANDING_FRESH)
+		note.lo = note.hi = id;
+	else
+		note.due_ns = quota_now_ns();
+	names_of(row, desc, &names);
+	job_load();
+	job_note(&names, &note);
+}
+
+/* Columns that quota keeps, and how a user gets what an UPDATE would do. */
+static const struct
+{
+	int			column;
+	const char *hint;
+}			kept[] =
+{
+	{JOB_ID, "Insert a new job instead."},
+	{JOB_TENANT, "Cancel the job and insert a new one."},
+	{JOB_PROVIDER, "Cancel the job and insert a new one."},
+	{JOB_ENDPOINT, "Cancel the job and insert a new one."},
+	{JOB_CLASS, "Cancel the job and insert a new one."},
+	{JOB_RUN_AT, "Cancel the job and insert a new one."},
+	{JOB_DEDUPE_KEY, "Cancel the job and insert a new one."},
+	{JOB_STATE, "Use quota_complete, quota_fail or quota_cancel."},
+	{JOB_ATTEMPT, "Use quota_dequeue and quota_fail."},
+	{JOB_FLOW, "It follows from tenant, provider, endpoint and class."},
+};
+
+static bool
+column_changed(HeapTuple old, HeapTuple new, TupleDesc desc, int column)
+{
+	Form_pg_attribute attribute = TupleDescAttr(desc, column - 1);
+	bool		old_null;
+	bool		new_null;
+	Datum		old_value = heap_getattr(old, column, desc, &old_null);
+	Datum		new_value = heap_getattr(new, column, desc, &new_null);
+
+	if (old_null || new_null)
+		return old_null != new_null;
+	return !datum_image_eq(old_value, new_value, attribute->attbyval,
+						   attribute->attlen);
+}
+
+/* BEFORE UPDATE: only what quota doesn't depend on may be changed. */
+Datum
+quota_jobs_before_update(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = trigger_data(fcinfo);
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	HeapTuple	old = data->tg_trigtuple;
+	HeapTuple	new = data->tg_newtuple;
+	bool		isnull;
+	Datum		units;
+
+	if (job_write_is_ours(row_int64(old, desc, JOB_ID)))
+		return PointerGetDatum(new);
+	for (int i = 0; i < lengthof(kept); i++)
+	{
+		if (column_changed(old, new, desc, kept[i].column))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot change column \"%s\" of quota.jobs",
+							NameStr(TupleDescAttr(desc, kept[i].column - 1)->attname)),
+					 errhint("%s", kept[i].hint)));
+	}
+	units = heap_getattr(new, JOB_UNITS, desc, &isnull);
+	if (!isnull)
+		pfree(quota_units_parse(DatumGetJsonbP(units)));
+	if (standing_of(old, desc) != STANDING_OVER)
+		note_touched(old, desc);
+	return PointerGetDatum(new);
+}
+
+/* BEFORE DELETE: a running job is somebody's. */
+Datum
+quota_jobs_before_delete(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = trigger_data(fcinfo);
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	HeapTuple	row = data->tg_trigtuple;
+	Standing	standing = standing_of(row, desc);
+
+	if (standing == STANDING_RUNNING)
+		job_error_running(row_int64(row, desc, JOB_ID));
+	if (standing != STANDING_OVER)
+		note_touched(row, desc);
+	return PointerGetDatum(row);
+}
+
+/* Removes the row of quota.leases; 55P03 when it is in somebody's hands. */
+static void
+delete_lease(int64 id)
+{
+	RowTable   *leases = row_open(QUOTA_REL_LEASES);
+	TupleTableSlot *slot = row_slot(leases);
+
+	switch (job_find(leases, QUOTA_REL_LEASES_PKEY, id, slot))
+	{
+		case JOB_FOUND:
+			if (row_lock(leases, slot) != ROW_LOCKED)
+				quota_error_job_busy(id);
+			row_delete(leases, slot);
+			break;
+		case JOB_IN_PROGRESS:
+			quota_error_job_busy(id);
+			break;
+		case JOB_NONE:
+			break;
+	}
+	row_close(leases);
+}
+
+/* AFTER DELETE: nothing waits any more. */
+Datum
+quota_jobs_after_delete(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = trigger_data(fcinfo);
+	Relation	jobs = data->tg_relation;
+	TupleDesc	desc = RelationGetDescr(jobs);
+	HeapTuple	row = data->tg_trigtuple;
+	Standing	standing = standing_of(row, desc);
+	int64		id = row_int64(row, desc, JOB_ID);
+	JournalNote note = {1, 0, -1, 0, QUOTA_NEVER, false};
+	JobNames	names;
+
+	if (standing == STANDING_OVER)
+		return PointerGetDatum(NULL);
+	names_of(row, desc, &names);
+	job_load();
+	if (standing != STANDING_FRESH)
+		delete_lease(id);
+	if (!heap_attisnull(row, JOB_DEDUPE_KEY, desc))
+	{
+		TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+
+		ExecStoreHeapTuple(row, slot, false);
+		job_forget_key(slot);
+		ExecDropSingleTupleTableSlot(slot);
+	}
+	job_note(&names, &note);
+	return PointerGetDatum(NULL);
+}
+
+/* BEFORE TRUNCATE: it would pass by every trigger. */
+Datum
+quota_jobs_truncate(PG_FUNCTION_ARGS)
+{
+	trigger_data(fcinfo);
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot truncate quota.jobs"),
+			 errhint("Use DELETE.")));
+	return PointerGetDatum(NULL);
+}

@@ -1,0 +1,294 @@
+/*
+ * journal.c
+ *		The transaction's journal: what it took from shared counters, and what it
+ *		will give.
+ *
+ * PROTOCOL
+ *
+ * Takes act at once: journal_take(), journal_claim(), journal_permit_taken() and
+ * journal_adjust(n > 0) are called under the owner slot's lock in the same
+ * section that changes the counter, so there is no moment at which a counter is
+ * charged and nobody would return it.  Room was made before by
+ * journal_reserve(), the only function here that allocates.
+ *
+ * A record belongs to the subtransaction that made it.  Subtransactions nest, so
+ * the records of the innermost open one are always a suffix of the array:
+ * ABORT_SUB pops and undoes while the newest record is of the aborted
+ * subtransaction, COMMIT_SUB relabels that suffix with the parent.  The two
+ * chains of permits (taken, marked) run through the permit table from the
+ * newest to the oldest and obey the same rule; they need no memory here.
+ *
+ * Gains act at commit: marks, notes and negative adjustments do nothing until
+ * XACT_EVENT_COMMIT, when the commit record is durable and the rows are
+ * visible, and are forgotten by (sub)abort.  PRE_COMMIT would be too early: the
+ * transaction may still fail.  A backend that dies runs the ABORT callback on
+ * its way out; one that is killed takes the whole of shared memory with it.
+ *
+ * Every object a record names is pinned by the record, so its index stays good
+ * and a return can't reach a stranger.  Pins are atomic: dropping one needs no
+ * lock.
+ *
+ * The callbacks are in journal_end.c.
+ */
+#include "journal_records.h"
+
+#include "access/xact.h"
+#include "flow.h"
+#include "utils/memutils.h"
+
+/* Notes of many flows in turn find their record by this. */
+#define NOTE_HINTS 256
+
+JournalRecord *journal_records;
+int			journal_nrecords;
+static int	max_records;
+uint32		journal_taken_head = QUOTA_NO_INDEX;
+uint32		journal_marked_head = QUOTA_NO_INDEX;
+static int	note_hints[NOTE_HINTS];
+
+/* Above this many, memory is given back when the transaction ends. */
+#define KEEP_RECORDS 1024
+
+/* Makes room for n more records.  No lock held; throws when out of memory. */
+void
+journal_reserve(int n)
+{
+	int			needed = journal_nrecords + n;
+	int			size = Max(max_records, 64);
+
+	if (needed <= max_records)
+		return;
+	while (size < needed)
+		size *= 2;
+	if (journal_records == NULL)
+		journal_records = MemoryContextAllocHuge(TopMemoryContext,
+										 sizeof(JournalRecord) * (Size) size);
+	else
+		journal_records = repalloc_huge(journal_records,
+										sizeof(JournalRecord) * (Size) size);
+	max_records = size;
+}
+
+/* A new record at the end. */
+static JournalRecord *
+append(JournalRecordType type, uint32 object)
+{
+	JournalRecord *r = &journal_records[journal_nrecords++];
+
+	Assert(journal_nrecords <= max_records);
+	r->type = type;
+	r->sub = GetCurrentSubTransactionId();
+	r->object = object;
+	return r;
+}
+
+static bool
+matches(int position, JournalRecordType type, uint32 object)
+{
+	return position >= 0 && position < journal_nrecords &&
+		journal_records[position].type == type &&
+		journal_records[position].object == object &&
+		journal_records[position].sub == GetCurrentSubTransactionId();
+}
+
+/* Where an undo of the present call would stop. */
+JournalMark
+journal_mark(void)
+{
+	JournalMark mark = {journal_nrecords, journal_taken_head};
+
+	return mark;
+}
+
+/* True when neither takes nor gains are outstanding. */
+bool
+journal_is_empty(void)
+{
+	return journal_nrecords == 0 && journal_taken_head == QUOTA_NO_INDEX &&
+		journal_marked_head == QUOTA_NO_INDEX;
+}
+
+/* See journal.h. */
+void
+journal_take(uint32 bucket, int64 n, uint32 *hint)
+{
+	QuotaBucket *b = &quota_buckets[bucket];
+	JournalRecord *r;
+
+	if (hint && matches((int) *hint, RECORD_TAKE, bucket))
+		r = &journal_records[*hint];
+	else
+	{
+		if (hint)
+			*hint = (uint32) journal_nrecords;
+		r = append(RECORD_TAKE, bucket);
+		memset(&r->u.take, 0, sizeof(r->u.take));
+		pg_atomic_fetch_add_u32(&b->pins, 1);
+	}
+	bucket_take_note(&r->u.take, &b->rate, n);
+}
+
+/* See journal.h; applies a positive n to the bucket itself. */
+void
+journal_adjust(uint32 bucket, int64 n)
+{
+	QuotaBucket *b = &quota_buckets[bucket];
+	JournalRecord *r = append(RECORD_ADJUST, bucket);
+
+	pg_atomic_fetch_add_u32(&b->pins, 1);
+	r->u.adjust.taken = Max(n, 0);
+	r->u.adjust.given = Max(-n, 0);
+	r->u.adjust.period_us = b->period_start_us;
+	b->used += r->u.adjust.taken;
+}
+
+/* See journal.h; counts the claim in its flow. */
+void
+journal_claim(const JournalClaim *claim, JournalMark mark)
+{
+	int			ntakes = journal_nrecords - mark.nrecords;
+	JournalRecord *r = append(RECORD_CLAIM, claim->flow);
+
+	r->u.c.claim = *claim;
+	r->u.c.ntakes = ntakes;
+	pg_atomic_fetch_add_u32(&quota_flows[claim->flow].pins, 1);
+	flow_apply_claim(claim);
+}
+
+/* The newest claim has got its job. */
+void
+journal_claim_job(int64 job, bool returned_lane, bool was_running,
+				  int64 due_ns)
+{
+	JournalClaim *claim;
+	int			i = journal_nrecords - 1;
+
+	while (journal_records[i].type != RECORD_CLAIM)
+		i--;
+	claim = &journal_records[i].u.c.claim;
+	claim->job = job;
+	claim->returned_lane = returned_lane;
+	claim->was_running = was_running;
+	claim->due_ns = due_ns;
+	flow_apply_claim_job(claim);
+}
+
+/*
+ * The call of a job claimed by this transaction went out: its rate tokens stay
+ * spent whatever becomes of the transaction.
+ */
+void
+journal_claim_spent(int64 job)
+{
+	for (int i = journal_nrecords - 1; i >= 0; i--)
+	{
+		if (journal_records[i].type != RECORD_CLAIM ||
+			journal_records[i].u.c.claim.job != job)
+			continue;
+		for (int k = 1; k <= journal_records[i].u.c.ntakes; k++)
+			memset(&journal_records[i - k].u.take, 0, sizeof(BucketTake));
+		return;
+	}
+}
+
+/* Two notes for one flow become one. */
+static void
+merge_note(JournalNote *into, const JournalNote *note)
+{
+	if (note->lo <= note->hi)
+	{
+		bool		none = into->lo > into->hi;
+
+		into->lo = none ? note->lo : Min(into->lo, note->lo);
+		into->hi = none ? note->hi : Max(into->hi, note->hi);
+	}
+	into->depth += note->depth;
+	into->in_flight += note->in_flight;
+	into->due_ns = Min(into->due_ns, note->due_ns);
+	into->on_abort |= note->on_abort;
+}
+
+/* See journal.h. */
+void
+journal_note(uint32 flow, const JournalNote *note)
+{
+	int		   *hint = &note_hints[flow % NOTE_HINTS];
+
+	if (matches(*hint, RECORD_NOTE, flow) &&
+		journal_records[*hint].u.note.on_abort == note->on_abort)
+	{
+		merge_note(&journal_records[*hint].u.note, note);
+		return;
+	}
+	*hint = journal_nrecords;
+	append(RECORD_NOTE, flow)->u.note = *note;
+	pg_atomic_fetch_add_u32(&quota_flows[flow].pins, 1);
+}
+
+/* The permit was just taken by this transaction. */
+void
+journal_permit_taken(uint32 permit)
+{
+	quota_permits[permit].taken_sub = GetCurrentSubTransactionId();
+	quota_permits[permit].taken_next = journal_taken_head;
+	journal_taken_head = permit;
+}
+
+/* The permit will be settled when this transaction commits. */
+void
+journal_permit_marked(uint32 permit)
+{
+	quota_permits[permit].marked_sub = GetCurrentSubTransactionId();
+	quota_permits[permit].marked_next = journal_marked_head;
+	journal_marked_head = permit;
+}
+
+/* See journal.h; meant for permits of this transaction, harmless for others. */
+void
+journal_permit_spent(uint32 permit)
+{
+	quota_permits[permit].spent = true;
+}
+
+/* The bucket is LOADING by us. */
+void
+journal_loading_bucket(uint32 bucket)
+{
+	append(RECORD_LOAD_BUCKET, bucket);
+	pg_atomic_fetch_add_u32(&quota_buckets[bucket].pins, 1);
+}
+
+/* The database's flows are LOADING by us. */
+void
+journal_loading_queue(uint32 database_slot)
+{
+	append(RECORD_LOAD_QUEUE, database_slot);
+}
+
+/* The newest load succeeded; its record must not undo it. */
+void
+journal_loaded(void)
+{
+	int			i = journal_nrecords - 1;
+
+	while (journal_records[i].type != RECORD_LOAD_BUCKET &&
+		   journal_records[i].type != RECORD_LOAD_QUEUE)
+		i--;
+	if (journal_records[i].type == RECORD_LOAD_BUCKET)
+		pg_atomic_fetch_sub_u32(&quota_buckets[journal_records[i].object].pins, 1);
+	memmove(&journal_records[i], &journal_records[i + 1],
+			sizeof(JournalRecord) * (Size) (journal_nrecords - 1 - i));
+	journal_nrecords--;
+}
+
+/* Keeps a small array for the next transaction, frees a large one. */
+void
+journal_clear(void)
+{
+	journal_nrecords = 0;
+	if (max_records <= KEEP_RECORDS)
+		return;
+	pfree(journal_records);
+	journal_records = NULL;
+	max_records = 0;
+}

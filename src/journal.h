@@ -1,0 +1,80 @@
+/*
+ * journal.h
+ *		What the open transaction took and will give: takes act at once and are
+ *		returned by (sub)abort, gains act at commit (G3).
+ *
+ * Record before taking: journal_reserve() may allocate and throw, so it is
+ * called before the lock; everything else here neither allocates nor throws and
+ * is called with the owner slot's lock held unless it says otherwise.
+ */
+#ifndef QUOTA_JOURNAL_H
+#define QUOTA_JOURNAL_H
+
+#include "policy.h"
+#include "shmem.h"
+
+/* A position to undo back to, within one call of ours. */
+typedef struct JournalMark
+{
+	int			nrecords;
+	uint32		taken_head;
+} JournalMark;
+
+/* A job claimed; enough to undo it. */
+typedef struct JournalClaim
+{
+	int64		job;
+	uint32		flow;
+	bool		returned_lane;	/* came from quota.leases, else fresh */
+	bool		was_running;	/* an expired lease: stays in flight */
+	int64		due_ns;			/* returned lane: when it was due */
+	FairCharge	charge;
+} JournalClaim;
+
+/* What a flow will learn. Merged per flow and subtransaction. */
+typedef struct JournalNote
+{
+	int64		lo;				/* fresh ids that may be ready: [lo, hi]; none
+								 * when lo > hi */
+	int64		hi;
+	int64		depth;			/* added to flow->depth */
+	int64		in_flight;		/* added to flow->in_flight */
+	int64		due_ns;			/* a row of the returned lane is due then;
+								 * QUOTA_NEVER = none */
+	bool		on_abort;		/* also raise [lo, hi] when rolled back */
+} JournalNote;
+
+extern void journal_reserve(int nrecords);	/* no lock held; may throw */
+extern JournalMark journal_mark(void);
+extern void journal_undo(JournalMark mark); /* no lock held */
+
+/*
+ * The caller has settled the bucket and is about to bucket_take() n of it.
+ * With a hint (kept by the caller) it merges with the record of an earlier take.
+ */
+extern void journal_take(uint32 bucket, int64 n, uint32 *hint);
+extern void journal_adjust(uint32 bucket, int64 n); /* n > 0: taken now; n < 0:
+													 * given at commit */
+extern void journal_permit_taken(uint32 permit);
+extern void journal_permit_marked(uint32 permit);
+extern void journal_permit_spent(uint32 permit);	/* the call went out: its
+													 * rate tokens stay spent */
+/*
+ * Counts the claim in its flow; job may be 0 until journal_claim_job().  The
+ * records since the mark are what the decision of this claim took.
+ */
+extern void journal_claim(const JournalClaim *claim, JournalMark mark);
+extern void journal_claim_job(int64 job, bool returned_lane, bool was_running,
+							  int64 due_ns);	/* completes the newest claim */
+extern void journal_claim_spent(int64 job); /* as journal_permit_spent */
+extern void journal_note(uint32 flow, const JournalNote *note);
+
+/* A load in progress that must fall back to EMPTY if we fail. */
+extern void journal_loading_bucket(uint32 bucket);
+extern void journal_loading_queue(uint32 database_slot);
+extern void journal_loaded(void);	/* the newest load is READY; lock held */
+
+extern bool journal_is_empty(void);
+extern void journal_init(void); /* registers the transaction callbacks */
+
+#endif							/* QUOTA_JOURNAL_H */

@@ -1,0 +1,340 @@
+/*
+ * journal_end.c
+ *		What happens to the journal at the ends of transactions and
+ *		subtransactions, and when a call of ours undoes what it has just taken.
+ *		The protocol is told in journal.c.
+ *
+ * Everything here runs in callbacks, or may: no allocation, no error, no
+ * look-up.  Slot locks are taken one at a time, in any order (a database slot's
+ * before a provider's where a permit has parts in both), and the directory under
+ * them.
+ */
+#include "journal_records.h"
+
+#include "access/xact.h"
+#include "error.h"
+#include "flow.h"
+#include "permit.h"
+
+static uint32 locked_slot = QUOTA_NO_INDEX;
+static uint32 locked_database = QUOTA_NO_INDEX;
+
+static void
+unlock(void)
+{
+	if (locked_slot != QUOTA_NO_INDEX)
+		LWLockRelease(&quota_slots[locked_slot].lock);
+	if (locked_database != QUOTA_NO_INDEX)
+		LWLockRelease(&quota_slots[locked_database].lock);
+	locked_slot = QUOTA_NO_INDEX;
+	locked_database = QUOTA_NO_INDEX;
+}
+
+/* Holds the slot's lock, and no other slot's, until unlock(). */
+static void
+lock(uint32 slot)
+{
+	if (locked_slot == slot)
+		return;
+	unlock();
+	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
+	locked_slot = slot;
+}
+
+/* Holds what protects a permit in one of our chains and its parts. */
+static void
+lock_permit(uint32 index)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	if (p->database_slot == QUOTA_NO_INDEX)
+	{
+		lock(p->owner);
+		return;
+	}
+	unlock();
+	LWLockAcquire(&quota_slots[p->database_slot].lock, LW_EXCLUSIVE);
+	locked_database = p->database_slot;
+	LWLockAcquire(&quota_slots[p->owner].lock, LW_EXCLUSIVE);
+	locked_slot = p->owner;
+}
+
+/* Locks the owner of a pinned bucket. */
+static QuotaBucket *
+lock_bucket(uint32 bucket)
+{
+	lock(quota_buckets[bucket].entry.owner);
+	return &quota_buckets[bucket];
+}
+
+/* A load that failed: others may try. */
+static void
+undo_load(uint8 *state, uint32 slot)
+{
+	lock(slot);
+	*state = QUOTA_LOAD_EMPTY;
+	unlock();
+	ConditionVariableBroadcast(&quota_slots[slot].load_cv);
+}
+
+static void
+undo_take(JournalRecord *r)
+{
+	QuotaBucket *b = lock_bucket(r->object);
+
+	bucket_settle(&b->rate, quota_now_ns());
+	bucket_take_return(&b->rate, &r->u.take, PG_INT64_MAX);
+	permit_bucket_opened(r->object);
+	pg_atomic_fetch_sub_u32(&b->pins, 1);
+}
+
+/* After the period has rolled nothing returns to the new one. */
+static void
+give_back(QuotaBucket *b, int64 n, int64 period_us)
+{
+	if (b->period_start_us == period_us)
+		b->used -= n;
+}
+
+static void
+undo_record(JournalRecord *r)
+{
+	QuotaFlow  *flow;
+	QuotaBucket *b;
+
+	switch ((JournalRecordType) r->type)
+	{
+		case RECORD_TAKE:
+			undo_take(r);
+			break;
+		case RECORD_ADJUST:
+			b = lock_bucket(r->object);
+			give_back(b, r->u.adjust.taken, r->u.adjust.period_us);
+			permit_bucket_opened(r->object);
+			pg_atomic_fetch_sub_u32(&b->pins, 1);
+			break;
+		case RECORD_CLAIM:
+			flow = &quota_flows[r->object];
+			lock(flow->entry.owner);
+			flow_apply_unclaim(&r->u.c.claim, quota_now_ns());
+			pg_atomic_fetch_sub_u32(&flow->pins, 1);
+			break;
+		case RECORD_NOTE:
+			flow = &quota_flows[r->object];
+			if (r->u.note.on_abort)
+			{
+				lock(flow->entry.owner);
+				flow_apply_note(r->object, &r->u.note, false, quota_now_ns());
+			}
+			pg_atomic_fetch_sub_u32(&flow->pins, 1);
+			break;
+		case RECORD_LOAD_BUCKET:
+			b = &quota_buckets[r->object];
+			undo_load(&b->load, b->entry.owner);
+			pg_atomic_fetch_sub_u32(&b->pins, 1);
+			break;
+		case RECORD_LOAD_QUEUE:
+			undo_load(&quota_slots[r->object].queue_load, r->object);
+			break;
+	}
+}
+
+static void
+commit_record(JournalRecord *r)
+{
+	QuotaFlow  *flow;
+	QuotaBucket *b;
+
+	switch ((JournalRecordType) r->type)
+	{
+		case RECORD_TAKE:
+			pg_atomic_fetch_sub_u32(&quota_buckets[r->object].pins, 1);
+			break;
+		case RECORD_ADJUST:
+			b = &quota_buckets[r->object];
+			if (r->u.adjust.given > 0)
+			{
+				lock_bucket(r->object);
+				give_back(b, r->u.adjust.given, r->u.adjust.period_us);
+				permit_bucket_opened(r->object);
+			}
+			pg_atomic_fetch_sub_u32(&b->pins, 1);
+			break;
+		case RECORD_CLAIM:
+			pg_atomic_fetch_sub_u32(&quota_flows[r->object].pins, 1);
+			break;
+		case RECORD_NOTE:
+			flow = &quota_flows[r->object];
+			lock(flow->entry.owner);
+			flow_apply_note(r->object, &r->u.note, true, quota_now_ns());
+			pg_atomic_fetch_sub_u32(&flow->pins, 1);
+			break;
+		case RECORD_LOAD_BUCKET:
+		case RECORD_LOAD_QUEUE:
+			undo_record(r);		/* not reached: loads end in their call */
+			break;
+	}
+}
+
+/* Undoes records and taken permits back to the mark. */
+static void
+undo_to(int n, uint32 head)
+{
+	while (journal_nrecords > n)
+		undo_record(&journal_records[--journal_nrecords]);
+	while (journal_taken_head != head)
+	{
+		uint32		index = journal_taken_head;
+
+		journal_taken_head = quota_permits[index].taken_next;
+		lock_permit(index);
+		permit_undo_taken(index, quota_now_ns());
+	}
+	unlock();
+}
+
+/* See journal.h. */
+void
+journal_undo(JournalMark mark)
+{
+	undo_to(mark.nrecords, mark.taken_head);
+}
+
+/* Unmarks permits of one subtransaction (InvalidSubTransactionId: of all). */
+static void
+unmark(SubTransactionId sub)
+{
+	while (journal_marked_head != QUOTA_NO_INDEX &&
+		   (sub == InvalidSubTransactionId ||
+			quota_permits[journal_marked_head].marked_sub == sub))
+	{
+		uint32		index = journal_marked_head;
+
+		journal_marked_head = quota_permits[index].marked_next;
+		lock_permit(index);
+		permit_undo_marked(index);
+	}
+	unlock();
+}
+
+/* The server has released all locks before it calls us in an abort. */
+static void
+forget_locks(void)
+{
+	locked_slot = QUOTA_NO_INDEX;
+	locked_database = QUOTA_NO_INDEX;
+}
+
+static void
+at_subabort(SubTransactionId sub)
+{
+	int			n = journal_nrecords;
+	uint32		head = journal_taken_head;
+
+	forget_locks();
+	unmark(sub);
+	while (n > 0 && journal_records[n - 1].sub == sub)
+		n--;
+	while (head != QUOTA_NO_INDEX && quota_permits[head].taken_sub == sub)
+		head = quota_permits[head].taken_next;
+	undo_to(n, head);
+}
+
+static void
+at_subcommit(SubTransactionId sub, SubTransactionId parent)
+{
+	uint32		i;
+
+	for (int n = journal_nrecords; n > 0 && journal_records[n - 1].sub == sub; n--)
+		journal_records[n - 1].sub = parent;
+	for (i = journal_taken_head;
+		 i != QUOTA_NO_INDEX && quota_permits[i].taken_sub == sub;
+		 i = quota_permits[i].taken_next)
+		quota_permits[i].taken_sub = parent;
+	for (i = journal_marked_head;
+		 i != QUOTA_NO_INDEX && quota_permits[i].marked_sub == sub;
+		 i = quota_permits[i].marked_next)
+		quota_permits[i].marked_sub = parent;
+}
+
+static void
+at_commit(void)
+{
+	for (int i = 0; i < journal_nrecords; i++)
+		commit_record(&journal_records[i]);
+	journal_nrecords = 0;
+	/* taken before marked: a permit may be in both chains */
+	while (journal_taken_head != QUOTA_NO_INDEX)
+	{
+		uint32		index = journal_taken_head;
+
+		journal_taken_head = quota_permits[index].taken_next;
+		lock_permit(index);
+		permit_commit_taken(index);
+	}
+	while (journal_marked_head != QUOTA_NO_INDEX)
+	{
+		uint32		index = journal_marked_head;
+
+		journal_marked_head = quota_permits[index].marked_next;
+		lock_permit(index);
+		permit_commit_marked(index, quota_now_ns());
+	}
+	unlock();
+}
+
+static void
+at_abort(void)
+{
+	forget_locks();
+	unmark(InvalidSubTransactionId);
+	undo_to(0, QUOTA_NO_INDEX);
+}
+
+static void
+on_xact(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			if (!journal_is_empty() || quota_change_pending())
+				quota_error_prepare();
+			break;
+		case XACT_EVENT_COMMIT:
+			quota_change_commit();
+			at_commit();
+			journal_clear();
+			break;
+		case XACT_EVENT_ABORT:
+			quota_change_abort();
+			at_abort();
+			journal_clear();
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+on_subxact(SubXactEvent event, SubTransactionId sub,
+		   SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		quota_change_subabort(sub);
+		at_subabort(sub);
+	}
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		quota_change_subcommit(sub, parent);
+		at_subcommit(sub, parent);
+	}
+}
+
+/* Registers the callbacks, once, in the postmaster; children inherit them. */
+void
+journal_init(void)
+{
+	RegisterXactCallback(on_xact, NULL);
+	RegisterSubXactCallback(on_subxact, NULL);
+}

@@ -1,0 +1,54 @@
+/*
+ * journal_records.h
+ *		Between journal.c, which records, and journal_end.c, which undoes and
+ *		commits: the records of the open transaction.
+ */
+#ifndef QUOTA_JOURNAL_RECORDS_H
+#define QUOTA_JOURNAL_RECORDS_H
+
+#include "journal.h"
+
+typedef enum JournalRecordType
+{
+	RECORD_TAKE,				/* token bucket: units taken */
+	RECORD_ADJUST,				/* allowance: units taken now or given later */
+	RECORD_CLAIM,				/* a job */
+	RECORD_NOTE,				/* what a flow will learn */
+	RECORD_LOAD_BUCKET,			/* an allowance is LOADING by us */
+	RECORD_LOAD_QUEUE			/* a database's flows are LOADING by us */
+} JournalRecordType;
+
+typedef struct JournalRecord
+{
+	uint8		type;
+	SubTransactionId sub;
+	uint32		object;			/* index of bucket, flow or slot */
+	union
+	{
+		BucketTake	take;
+		struct
+		{
+			int64		taken;
+			int64		given;
+			int64		period_us;
+		}			adjust;
+		struct
+		{
+			JournalClaim claim;
+			int			ntakes; /* RECORD_TAKEs right before this one that
+								 * belong to the claim */
+		}			c;
+		JournalNote note;
+	}			u;
+} JournalRecord;
+
+/* oldest first; the two chains run from the newest permit to the oldest */
+extern JournalRecord *journal_records;
+extern int	journal_nrecords;
+extern uint32 journal_taken_head;
+extern uint32 journal_marked_head;
+
+/* The transaction is over: nothing is recorded any more. */
+extern void journal_clear(void);
+
+#endif							/* QUOTA_JOURNAL_RECORDS_H */

@@ -1,0 +1,418 @@
+/*
+ * ledger.c
+ *		Rows of the ledger and of open holds.
+ *
+ * The ledger is append-only.  Nothing here edits an entry, and triggers refuse
+ * anybody else who tries.  An open hold is one row of quota.holds; what it holds
+ * of which account are its entries of kind 'hold', which carry the same permit
+ * and created_at.  Deleting the row resolves the hold: two transactions can't
+ * both delete it, so it happens once.
+ *
+ * INSERTING DIRECTLY
+ *
+ * Rows get into the ledger in two ways: by ledger_append(), whose callers see to
+ * the shared counters first, and by an INSERT or COPY, which is how a dump is
+ * restored.  The latter is allowed only while the account has no shared counter:
+ * the trigger quota_ledger_restored() runs after the row is in the index and
+ * refuses when the counter exists and is not EMPTY; a loader publishes LOADING
+ * before it scans the index, and refuses to load when it meets a row of an open
+ * transaction.  Whichever comes first, the other one notices.
+ */
+#include "ledger.h"
+
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "catalog/dependency.h"
+#include "commands/sequence.h"
+#include "commands/trigger.h"
+#include "credit.h"
+#include "miscadmin.h"
+#include "shmem.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+PG_FUNCTION_INFO_V1(quota_ledger_refuse);
+PG_FUNCTION_INFO_V1(quota_ledger_restored);
+
+/* Columns of quota.ledger. */
+enum
+{
+	LEDGER_ID,
+	LEDGER_ACCOUNT,
+	LEDGER_PROVIDER,
+	LEDGER_LIMIT_NAME,
+	LEDGER_TENANT,
+	LEDGER_UNIT,
+	LEDGER_KIND,
+	LEDGER_AMOUNT,
+	LEDGER_PERMIT,
+	LEDGER_JOB,
+	LEDGER_CHARGED_AT,
+	LEDGER_CREATED_AT,
+	LEDGER_REASON
+};
+
+/* Columns of quota.holds. */
+enum
+{
+	HOLDS_PERMIT,
+	HOLDS_TENANT,
+	HOLDS_PROVIDER,
+	HOLDS_JOB,
+	HOLDS_CALLS,
+	HOLDS_CREATED_AT,
+	HOLDS_EXPIRES_AT
+};
+
+/* ledger_append() is at work: the row that fires the trigger is ours */
+static bool appending = false;
+
+/* ---- a row to be written ---- */
+
+typedef struct NewRow
+{
+	Datum	   *values;
+	bool	   *nulls;
+} NewRow;
+
+/* All NULL, also in columns that somebody added. */
+static NewRow
+new_row(RowTable *table)
+{
+	int			natts = RelationGetNumberOfAttributes(row_relation(table));
+	NewRow		row;
+
+	row.values = palloc0(natts * sizeof(Datum));
+	row.nulls = palloc(natts * sizeof(bool));
+	memset(row.nulls, true, natts * sizeof(bool));
+	return row;
+}
+
+static void
+put(NewRow *row, int column, Datum value)
+{
+	row->values[column] = value;
+	row->nulls[column] = false;
+}
+
+static void
+put_text(NewRow *row, int column, const char *value)
+{
+	if (value)
+		put(row, column, CStringGetTextDatum(value));
+}
+
+static void
+put_number(NewRow *row, int column, int64 value)
+{
+	if (value != 0)
+		put(row, column, Int64GetDatum(value));
+}
+
+static Datum
+get(TupleTableSlot *slot, int column, bool *isnull)
+{
+	return slot_getattr(slot, column + 1, isnull);
+}
+
+/* ---- entries ---- */
+
+/* The next number of an entry. */
+static int64
+next_id(Relation ledger)
+{
+	static Oid	sequence = InvalidOid;
+	static uint64 age = 0;
+
+	/* looking it up costs a scan of pg_depend */
+	if (!OidIsValid(sequence) || age != quota_catalog_age())
+	{
+		age = quota_catalog_age();
+		sequence = compat_identity_sequence(ledger, LEDGER_ID + 1);
+	}
+	return nextval_internal(sequence, false);
+}
+
+/* Adds one entry.  The bucket of its account is pinned, see credit_counter.c. */
+void
+ledger_append(RowTable *ledger, const LedgerEntry *entry)
+{
+	NewRow		row = new_row(ledger);
+
+	put(&row, LEDGER_ID, Int64GetDatum(next_id(row_relation(ledger))));
+	put(&row, LEDGER_ACCOUNT, PointerGetDatum(entry->account));
+	put_text(&row, LEDGER_PROVIDER, entry->provider);
+	put_text(&row, LEDGER_LIMIT_NAME, entry->limit_name);
+	put_text(&row, LEDGER_TENANT, entry->tenant);
+	put_text(&row, LEDGER_UNIT, entry->unit);
+	put_text(&row, LEDGER_KIND, entry->kind);
+	put(&row, LEDGER_AMOUNT, Int64GetDatum(entry->amount));
+	put_number(&row, LEDGER_PERMIT, entry->permit);
+	put_number(&row, LEDGER_JOB, entry->job);
+	put(&row, LEDGER_CHARGED_AT, TimestampTzGetDatum(entry->charged_at));
+	put(&row, LEDGER_CREATED_AT, TimestampTzGetDatum(entry->created_at));
+	put_text(&row, LEDGER_REASON, entry->reason);
+
+	appending = true;
+	PG_TRY();
+	{
+		row_insert(ledger, row.values, row.nulls);
+	}
+	PG_FINALLY();
+	{
+		appending = false;
+	}
+	PG_END_TRY();
+}
+
+static char *
+get_text(TupleTableSlot *slot, int column)
+{
+	bool		isnull;
+	Datum		value = get(slot, column, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+static int64
+get_number(TupleTableSlot *slot, int column)
+{
+	bool		isnull;
+	Datum		value = get(slot, column, &isnull);
+
+	return isnull ? 0 : DatumGetInt64(value);
+}
+
+static LedgerEntry *
+read_entry(TupleTableSlot *slot)
+{
+	LedgerEntry *entry = palloc0(sizeof(LedgerEntry));
+	bool		isnull;
+
+	memcpy(entry->account,
+		   DatumGetUUIDP(get(slot, LEDGER_ACCOUNT, &isnull))->data,
+		   QUOTA_ACCOUNT_LEN);
+	entry->provider = get_text(slot, LEDGER_PROVIDER);
+	entry->limit_name = get_text(slot, LEDGER_LIMIT_NAME);
+	entry->tenant = get_text(slot, LEDGER_TENANT);
+	entry->unit = get_text(slot, LEDGER_UNIT);
+	entry->kind = get_text(slot, LEDGER_KIND);
+	entry->amount = get_number(slot, LEDGER_AMOUNT);
+	entry->permit = get_number(slot, LEDGER_PERMIT);
+	entry->job = get_number(slot, LEDGER_JOB);
+	entry->charged_at = get_number(slot, LEDGER_CHARGED_AT);
+	entry->created_at = get_number(slot, LEDGER_CREATED_AT);
+	return entry;
+}
+
+static RowScan *
+scan_permit(RowTable *table, QuotaRelation index, int64 permit)
+{
+	ScanKeyData key;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(permit));
+	return row_scan_begin(table, index, 1, &key);
+}
+
+/* All entries of a permit that are committed or our own, oldest first. */
+List *
+ledger_of_permit(RowTable *ledger, int64 permit)
+{
+	TupleTableSlot *slot = row_slot(ledger);
+	RowScan    *scan = scan_permit(ledger, QUOTA_REL_LEDGER_PERMIT, permit);
+	List	   *entries = NIL;
+	bool		in_progress;
+
+	while (row_scan_next(scan, slot, &in_progress))
+		if (!in_progress)
+			entries = lappend(entries, read_entry(slot));
+	row_scan_end(scan);
+	return entries;
+}
+
+/*
+ * Locks the first hold entry of a permit, so that one transaction at a time
+ * writes entries that refer to it.  No more of that kind are ever added and
+ * entries don't move, so it is the same one for all.  False when another
+ * transaction has it, or there is none.
+ */
+bool
+ledger_lock_permit(RowTable *ledger, int64 permit)
+{
+	TupleTableSlot *slot = row_slot(ledger);
+	RowScan    *scan = scan_permit(ledger, QUOTA_REL_LEDGER_PERMIT, permit);
+	bool		in_progress;
+	bool		locked = false;
+
+	while (row_scan_next(scan, slot, &in_progress))
+	{
+		if (in_progress || strcmp(get_text(slot, LEDGER_KIND), "hold") != 0)
+			continue;
+		locked = row_lock(ledger, slot) == ROW_LOCKED;
+		break;
+	}
+	row_scan_end(scan);
+	return locked;
+}
+
+/* See ledger.h.  Throws 22003 when the sum does not fit. */
+int64
+ledger_sum(const uint8 *account, TimestampTz start, TimestampTz end,
+		   bool *open)
+{
+	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
+	TupleTableSlot *slot = row_slot(ledger);
+	ScanKeyData keys[3];
+	RowScan    *scan;
+	int64		sum = 0;
+	bool		in_progress;
+
+	*open = false;
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_UUID_EQ,
+				PointerGetDatum(account));
+	ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
+				TimestampTzGetDatum(start));
+	ScanKeyInit(&keys[2], 2, BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
+				TimestampTzGetDatum(end));
+	scan = row_scan_begin(ledger, QUOTA_REL_LEDGER_ACCOUNT, 3, keys);
+	while (row_scan_next(scan, slot, &in_progress))
+	{
+		if (in_progress || row_is_ours(slot))
+			*open = true;
+		else if (pg_add_s64_overflow(sum, get_number(slot, LEDGER_AMOUNT), &sum))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("sum of ledger entries is out of range")));
+	}
+	row_scan_end(scan);
+	row_close(ledger);
+	return sum;
+}
+
+/* ---- holds ---- */
+
+void
+hold_insert(const HoldRow *hold)
+{
+	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
+	NewRow		row = new_row(holds);
+
+	put_number(&row, HOLDS_PERMIT, hold->permit);
+	put_text(&row, HOLDS_TENANT, hold->tenant);
+	put_text(&row, HOLDS_PROVIDER, hold->provider);
+	put_number(&row, HOLDS_JOB, hold->job);
+	put(&row, HOLDS_CALLS, Int32GetDatum(hold->calls));
+	put(&row, HOLDS_CREATED_AT, TimestampTzGetDatum(hold->created_at));
+	put(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(hold->expires_at));
+	row_insert(holds, row.values, row.nulls);
+	row_close(holds);
+}
+
+/* Finds the row of a hold into slot; HOLD_TAKEN = it is there and settled. */
+static HoldOutcome
+find_hold(RowTable *holds, int64 permit, TupleTableSlot *slot)
+{
+	RowScan    *scan = scan_permit(holds, QUOTA_REL_HOLDS_PKEY, permit);
+	bool		in_progress = false;
+	bool		found = row_scan_next(scan, slot, &in_progress);
+
+	row_scan_end(scan);
+	return !found ? HOLD_NONE : in_progress ? HOLD_BUSY : HOLD_TAKEN;
+}
+
+/*
+ * Deletes the row of a hold: from here on this transaction resolves it.  Fills
+ * in what resolving needs, calls and created_at.
+ */
+HoldOutcome
+hold_delete(int64 permit, HoldRow *hold)
+{
+	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
+	TupleTableSlot *slot = row_slot(holds);
+	HoldOutcome outcome = find_hold(holds, permit, slot);
+
+	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
+		outcome = HOLD_BUSY;
+	if (outcome == HOLD_TAKEN)
+	{
+		bool		isnull;
+
+		hold->calls = DatumGetInt32(get(slot, HOLDS_CALLS, &isnull));
+		hold->created_at = get_number(slot, HOLDS_CREATED_AT);
+		row_delete(holds, slot);
+	}
+	row_close(holds);
+	return outcome;
+}
+
+/* Is the hold open?  HOLD_TAKEN says yes here. */
+HoldOutcome
+hold_look(int64 permit)
+{
+	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
+	HoldOutcome outcome = find_hold(holds, permit, row_slot(holds));
+
+	row_close(holds);
+	return outcome;
+}
+
+/* ---- triggers ---- */
+
+/* BEFORE UPDATE, DELETE or TRUNCATE. */
+Datum
+quota_ledger_refuse(PG_FUNCTION_ARGS)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot change entries of quota.ledger"),
+			 errdetail("Entries are final: what was granted and spent can be explained only from all of them."),
+			 errhint("Write another entry with quota_adjust() or quota_refund().")));
+	pg_unreachable();
+}
+
+/* The counter of an account exists and was, or is being, loaded. */
+static bool
+is_loaded(const uint8 *account, const char *provider)
+{
+	Oid			extension = quota_catalog()->extension;
+	QuotaKey	key = quota_account_key(MyDatabaseId, extension, account);
+	uint32		slot = quota_slot(MyDatabaseId, extension,
+								  provider ? provider : "");
+	uint32		bucket;
+	bool		loaded;
+
+	LWLockAcquire(&quota_slots[slot].lock, LW_SHARED);
+	bucket = quota_find_bucket(&key, slot);
+	loaded = bucket != QUOTA_NO_INDEX &&
+		quota_buckets[bucket].load != QUOTA_LOAD_EMPTY;
+	LWLockRelease(&quota_slots[slot].lock);
+	return loaded;
+}
+
+/* AFTER INSERT FOR EACH ROW. */
+Datum
+quota_ledger_restored(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	LedgerEntry *entry;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		elog(ERROR, "not called as a trigger");
+	/* a server without the library in memory has no counters at all */
+	if (appending || quota_shared == NULL)
+		return PointerGetDatum(NULL);
+
+	entry = read_entry(trigger->tg_trigslot);
+	if (is_loaded(entry->account, entry->provider))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot insert entries of limit \"%s\" directly",
+						entry->limit_name),
+				 errdetail("Its balance is already kept in shared memory; direct inserts are for restoring a dump."),
+				 errhint("Use quota_grant() or quota_adjust().")));
+	return PointerGetDatum(NULL);
+}

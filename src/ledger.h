@@ -1,0 +1,65 @@
+/*
+ * ledger.h
+ *		Rows of quota.ledger and quota.holds, without any notion of counters.
+ *		Callers have taken on the role of the extension's owner.
+ */
+#ifndef QUOTA_LEDGER_H
+#define QUOTA_LEDGER_H
+
+#include "rows.h"
+
+#include "nodes/pg_list.h"
+
+#define QUOTA_ACCOUNT_LEN 16	/* bytes of quota.ledger.account */
+
+/* One row of quota.ledger; NULL and 0 where it has none. */
+typedef struct LedgerEntry
+{
+	uint8		account[QUOTA_ACCOUNT_LEN];
+	const char *provider;
+	const char *limit_name;
+	const char *tenant;
+	const char *unit;
+	const char *kind;
+	int64		amount;			/* > 0 spent, < 0 given */
+	int64		permit;
+	int64		job;
+	TimestampTz charged_at;		/* decides the period it counts in */
+	TimestampTz created_at;
+	const char *reason;
+} LedgerEntry;
+
+extern void ledger_append(RowTable *ledger, const LedgerEntry *entry);
+extern List *ledger_of_permit(RowTable *ledger, int64 permit);
+extern bool ledger_lock_permit(RowTable *ledger, int64 permit);
+
+/*
+ * Sum of an account over [start, end).  *open is set when a row of an open
+ * transaction, ours included, was met; it is not in the sum then.
+ */
+extern int64 ledger_sum(const uint8 *account, TimestampTz start,
+						TimestampTz end, bool *open);
+
+typedef struct HoldRow
+{
+	int64		permit;
+	const char *tenant;
+	const char *provider;
+	int64		job;			/* 0 = none */
+	int32		calls;			/* admitted by one permit */
+	TimestampTz created_at;		/* as in its entries */
+	TimestampTz expires_at;		/* steady time, see clock.c */
+} HoldRow;
+
+typedef enum HoldOutcome
+{
+	HOLD_TAKEN,					/* its row is deleted by this transaction */
+	HOLD_BUSY,					/* another transaction inserts or deletes it */
+	HOLD_NONE
+} HoldOutcome;
+
+extern void hold_insert(const HoldRow *hold);
+extern HoldOutcome hold_delete(int64 permit, HoldRow *hold);
+extern HoldOutcome hold_look(int64 permit);
+
+#endif							/* QUOTA_LEDGER_H */

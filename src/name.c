@@ -1,0 +1,40 @@
+/*
+ * name.c
+ *		Names of reasons and kinds: the same words in SQL, views, messages and
+ *		README.
+ */
+#include "quota.h"
+
+static const char *const reason_names[] = {
+	[QUOTA_OK] = "ok",
+	[QUOTA_RATE_LIMITED] = "rate_limited",
+	[QUOTA_CONCURRENCY_LIMITED] = "concurrency_limited",
+	[QUOTA_QUOTA_EXHAUSTED] = "quota_exhausted",
+	[QUOTA_SUSPENDED] = "suspended",
+	[QUOTA_EXCEEDS_CAPACITY] = "exceeds_capacity",
+	[QUOTA_EMPTY] = "empty",
+	[QUOTA_SCHEDULED] = "scheduled",
+	[QUOTA_UNCONFIGURED] = "unconfigured",
+};
+
+static const char *const kind_names[] = {
+	[QUOTA_TOKEN_BUCKET] = "token_bucket",
+	[QUOTA_CONCURRENCY] = "concurrency",
+	[QUOTA_ALLOWANCE] = "allowance",
+};
+
+/* The name users see; never fails. */
+const char *
+quota_reason_name(QuotaReason reason)
+{
+	Assert((int) reason < (int) lengthof(reason_names));
+	return reason_names[reason];
+}
+
+/* The name users see; never fails. */
+const char *
+quota_kind_name(QuotaKind kind)
+{
+	Assert((int) kind < (int) lengthof(kind_names));
+	return kind_names[kind];
+}

@@ -1,0 +1,535 @@
+/*
+ * permit.c
+ *		The permit table: admitted calls that still have something to settle.
+ *
+ * STATES
+ *
+ *		FREE -> OPEN		permit_take(), in a decision
+ *		OPEN -> LIVE		the taking transaction commits
+ *		OPEN -> FREE		it aborts: everything returns
+ *		LIVE -> FREE		a settling transaction commits, or lifetime over
+ *		any -> EXPIRED		lifetime over while a transaction's chain still leads
+ *							through the permit; that transaction frees it
+ *
+ * "marked" says that an open transaction will settle it; abort clears the mark.
+ *
+ * Expiry is a predicate on the clock: permit_expire() runs at the head of every
+ * decision, under the lock, and takes off everything that is due, so nothing
+ * depends on a worker.  At expiry concurrency returns, whoever marked it; rate
+ * tokens and credits do not.
+ *
+ * A part pins its bucket, the permit pins its tenant, so the indexes in a permit
+ * stay good.
+ *
+ * LOCKS
+ *
+ * The fields of a permit are protected by its owner slot's lock; "linked", "node"
+ * and the counting of a part by the lock of the bucket's owner, which is either
+ * the same slot or, for a limit across providers, the database slot
+ * (permit.database_slot is set then).  permit_lock() and the journal take both,
+ * database slot first.  permit_expire() may be entered with the provider's lock
+ * alone: there it tries the database slot's lock without waiting, and leaves the
+ * permit for later when it can't have it; permit_bucket_expire(), called on every
+ * bucket a decision looks at, has taken the due parts off by then anyway.
+ */
+#include "permit.h"
+
+#include "event.h"
+#include "flow.h"
+#include "journal.h"
+#include "miscadmin.h"
+
+/* Heap order: the first is the one that expires first. */
+static int
+later(int64 a, int64 b)
+{
+	return a < b ? 1 : a > b ? -1 : 0;
+}
+
+static int
+compare_permits(const pairingheap_node *a, const pairingheap_node *b,
+				void *arg)
+{
+	return later(pairingheap_const_container(QuotaPermit, node, a)->expires_ns,
+				 pairingheap_const_container(QuotaPermit, node, b)->expires_ns);
+}
+
+static int64
+part_expires(const pairingheap_node *node)
+{
+	return quota_permits[pairingheap_const_container(QuotaPart, node,
+													 node)->permit].expires_ns;
+}
+
+static int
+compare_parts(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+{
+	return later(part_expires(a), part_expires(b));
+}
+
+static void
+heap_init(pairingheap *heap, pairingheap_comparator compare)
+{
+	heap->ph_compare = compare;
+	heap->ph_arg = NULL;
+	heap->ph_root = NULL;
+}
+
+/* See permit.h. */
+void
+permit_slot_init(uint32 slot)
+{
+	heap_init(&quota_slots[slot].permits, compare_permits);
+}
+
+/* See permit.h. */
+void
+permit_bucket_init(QuotaBucket *bucket)
+{
+	heap_init(&bucket->parts, compare_parts);
+}
+
+/* ---- parts ---- */
+
+/* Orders a part that is in flight or held in its bucket. */
+void
+permit_link_part(QuotaPart *part)
+{
+	QuotaBucket *b = &quota_buckets[part->bucket];
+
+	if (part->kind == QUOTA_TOKEN_BUCKET)
+		return;
+	part->linked = true;
+	pairingheap_add(&b->parts, &part->node);
+}
+
+/* The part is no longer in flight, or no longer held. */
+static void
+unlink_part(QuotaPart *part)
+{
+	QuotaBucket *b = &quota_buckets[part->bucket];
+
+	if (!part->linked)
+		return;
+	part->linked = false;
+	pairingheap_remove(&b->parts, &part->node);
+	if (part->kind == QUOTA_ALLOWANCE)
+		b->held -= part->amount;
+	else
+		b->used -= part->amount;
+}
+
+/* Takes off what is due; called on every bucket a decision looks at. */
+void
+permit_bucket_expire(uint32 bucket, int64 now_ns)
+{
+	pairingheap *parts = &quota_buckets[bucket].parts;
+
+	while (!pairingheap_is_empty(parts) &&
+		   part_expires(pairingheap_first(parts)) <= now_ns)
+	{
+		unlink_part(pairingheap_container(QuotaPart, node,
+										  pairingheap_first(parts)));
+		permit_bucket_opened(bucket);
+	}
+}
+
+/* When the first part in flight or held ends; QUOTA_NEVER when there is none. */
+int64
+permit_bucket_first_end(const QuotaBucket *bucket)
+{
+	if (pairingheap_is_empty(&bucket->parts))
+		return QUOTA_NEVER;
+	return part_expires(pairingheap_first((pairingheap *) &bucket->parts));
+}
+
+/* See permit.h. */
+void
+permit_bucket_opened(uint32 bucket)
+{
+	QuotaBucket *b = &quota_buckets[bucket];
+	uint32		slot = b->entry.owner;
+
+	/* Flows of other slots wait for a database slot's bucket by time only. */
+	if (quota_slots[slot].provider[0] == '\0')
+		return;
+	if (b->scope == QUOTA_SCOPE_SHARED)
+		flow_unpark_all(slot);
+	else if (b->scope == QUOTA_SCOPE_OWN && b->tenant != QUOTA_NO_INDEX)
+		flow_unpark_tenant(slot, b->tenant);
+}
+
+/* ---- life of a permit ---- */
+
+/* Back to the free list. */
+static void
+free_permit(uint32 index)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	for (int i = 0; i < p->nparts; i++)
+		pg_atomic_fetch_sub_u32(&quota_buckets[p->parts[i].bucket].pins, 1);
+	if (p->tenant != QUOTA_NO_INDEX)
+		pg_atomic_fetch_sub_u32(&quota_tenants[p->tenant].pins, 1);
+	quota_free_permit(index);
+}
+
+/* Out of the order of expiry, with all its parts. */
+static void
+unlink_permit(QuotaPermit *p)
+{
+	if (p->state == QUOTA_PERMIT_EXPIRED)
+		return;
+	pairingheap_remove(&quota_slots[p->owner].permits, &p->node);
+	for (int i = 0; i < p->nparts; i++)
+	{
+		if (!p->parts[i].linked)
+			continue;
+		unlink_part(&p->parts[i]);
+		permit_bucket_opened(p->parts[i].bucket);
+	}
+}
+
+/* Its lifetime is over. */
+static void
+expire(uint32 index)
+{
+	QuotaPermit *p = &quota_permits[index];
+	QuotaSlot  *slot = &quota_slots[p->owner];
+	char		detail[64];
+
+	unlink_permit(p);
+	if (!p->taken && !p->marked)
+	{
+		snprintf(detail, sizeof(detail), "permit " INT64_FORMAT, p->id);
+		quota_event(slot->database, "lost_permit", slot->provider,
+					p->tenant == QUOTA_NO_INDEX ? ""
+					: quota_tenants[p->tenant].name, detail);
+		free_permit(index);
+		return;
+	}
+	p->state = QUOTA_PERMIT_EXPIRED;
+}
+
+/* See permit.h. */
+void
+permit_expire(uint32 slot, int64 now_ns)
+{
+	pairingheap *permits = &quota_slots[slot].permits;
+
+	while (!pairingheap_is_empty(permits))
+	{
+		QuotaPermit *p = pairingheap_container(QuotaPermit, node,
+											   pairingheap_first(permits));
+		LWLock	   *also = p->database_slot == QUOTA_NO_INDEX ? NULL
+			: &quota_slots[p->database_slot].lock;
+
+		if (p->expires_ns > now_ns)
+			break;
+		if (also && LWLockHeldByMe(also))
+			also = NULL;
+		if (also && !LWLockConditionalAcquire(also, LW_EXCLUSIVE))
+			break;
+		expire((uint32) (p - quota_permits));
+		if (also)
+			LWLockRelease(also);
+	}
+}
+
+/* An id that no other permit has, or will have before the serial wraps. */
+int64
+permit_new_id(uint32 index)
+{
+	uint64		serial = pg_atomic_fetch_add_u64(&quota_shared->permit_serial, 1);
+	const int	serial_bits = 63 - QUOTA_PERMIT_INDEX_BITS;
+
+	serial &= (UINT64CONST(1) << serial_bits) - 1;
+	return (int64) ((serial << QUOTA_PERMIT_INDEX_BITS) | index);
+}
+
+/* See permit.h. */
+void
+permit_start(uint32 index, int64 id, QuotaPermitState state, uint32 slot,
+			 uint32 tenant, int64 now_ns, int64 lifetime_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	p->owner = slot;
+	p->database_slot = QUOTA_NO_INDEX;
+	p->state = state;
+	p->taken = state == QUOTA_PERMIT_OPEN;
+	p->marked = false;
+	p->has_hold = false;
+	p->spent = false;
+	p->nparts = 0;
+	p->n = 1;
+	p->job = 0;
+	p->expires_ns = now_ns + lifetime_ns;
+	p->lifetime_ns = lifetime_ns;
+	p->tenant = tenant;
+	p->taker_pid = MyProcPid;
+	if (tenant != QUOTA_NO_INDEX)
+		pg_atomic_fetch_add_u32(&quota_tenants[tenant].pins, 1);
+	pairingheap_add(&quota_slots[slot].permits, &p->node);
+	/* who reads the id without a lock must find the owner already there */
+	pg_write_barrier();
+	p->id = id;
+}
+
+/* See permit.h. */
+uint32
+permit_take(uint32 slot, uint32 tenant, int32 n, int64 now_ns,
+			int64 lifetime_ns, bool optional)
+{
+	uint32		index = quota_alloc_permit(optional);
+
+	if (index == QUOTA_NO_INDEX)
+		return index;
+	permit_start(index, permit_new_id(index), QUOTA_PERMIT_OPEN, slot, tenant, now_ns,
+				 lifetime_ns);
+	quota_permits[index].n = n;
+	journal_permit_taken(index);
+	return index;
+}
+
+/* See permit.h. */
+void
+permit_add_part(uint32 permit, uint32 bucket, int64 amount)
+{
+	QuotaPermit *p = &quota_permits[permit];
+	QuotaBucket *b = &quota_buckets[bucket];
+	QuotaPart  *part = &p->parts[p->nparts++];
+
+	memset(part, 0, sizeof(*part));
+	part->bucket = bucket;
+	part->permit = permit;
+	part->kind = b->kind;
+	part->amount = amount;
+	part->final = amount;
+	part->period_us = b->period_start_us;
+	pg_atomic_fetch_add_u32(&b->pins, 1);
+	if (b->entry.owner != p->owner)
+		p->database_slot = b->entry.owner;
+	if (b->kind == QUOTA_TOKEN_BUCKET)
+	{
+		bucket_take(&b->rate, amount);
+		bucket_take_note(&part->take, &b->rate, amount);
+	}
+	else
+		b->used += amount;
+	if (b->kind == QUOTA_ALLOWANCE)
+	{
+		b->held += amount;
+		p->has_hold = true;
+	}
+	permit_link_part(part);
+}
+
+/* ---- settling ---- */
+
+static void
+lock_slots(uint32 owner, uint32 database_slot)
+{
+	if (database_slot != QUOTA_NO_INDEX)
+		LWLockAcquire(&quota_slots[database_slot].lock, LW_EXCLUSIVE);
+	LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
+}
+
+static void
+unlock_slots(uint32 owner, uint32 database_slot)
+{
+	LWLockRelease(&quota_slots[owner].lock);
+	if (database_slot != QUOTA_NO_INDEX)
+		LWLockRelease(&quota_slots[database_slot].lock);
+}
+
+/* See permit.h. */
+uint32
+permit_lock(int64 id, Oid database, Oid extension)
+{
+	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
+	QuotaPermit *p;
+
+	if (id <= 0 || index >= (uint32) quota_max_permits)
+		return QUOTA_NO_INDEX;
+	p = &quota_permits[index];
+
+	/* Which locks is known for sure only once they are held. */
+	for (;;)
+	{
+		bool		same = p->id == id;
+		uint32		owner;
+		uint32		across;
+
+		pg_read_barrier();
+		owner = p->owner;
+		across = p->database_slot;
+		if (!same || owner >= (uint32) quota_max_providers ||
+			(across != QUOTA_NO_INDEX &&
+			 across >= (uint32) quota_max_providers))
+			return QUOTA_NO_INDEX;
+		lock_slots(owner, across);
+		if (p->id == id && p->owner == owner && p->database_slot == across)
+			break;
+		unlock_slots(owner, across);
+	}
+	if (quota_slots[p->owner].database == database &&
+		quota_slots[p->owner].extension == extension)
+		return index;
+	unlock_slots(p->owner, p->database_slot);
+	return QUOTA_NO_INDEX;
+}
+
+/* Releases what permit_lock() took. */
+void
+permit_unlock(uint32 index)
+{
+	unlock_slots(quota_permits[index].owner, quota_permits[index].database_slot);
+}
+
+/* True when the permit was taken by this backend's open transaction. */
+bool
+permit_is_ours(uint32 index)
+{
+	return quota_permits[index].state == QUOTA_PERMIT_OPEN &&
+		quota_permits[index].taker_pid == MyProcPid;
+}
+
+/* See permit.h. */
+PermitMark
+permit_mark(uint32 index, int64 now_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	if (p->marked ||
+		(p->state == QUOTA_PERMIT_OPEN && !permit_is_ours(index)))
+		return PERMIT_BUSY;
+	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns <= now_ns)
+		return PERMIT_OVER;
+	p->marked = true;
+	for (int i = 0; i < p->nparts; i++)
+		p->parts[i].final = p->parts[i].kind == QUOTA_CONCURRENCY
+			? 0 : p->parts[i].amount;
+	journal_permit_marked(index);
+	return PERMIT_MARKED;
+}
+
+/* See permit.h. */
+void
+permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
+{
+	QuotaPart  *q = &quota_permits[index].parts[part];
+	QuotaBucket *b = &quota_buckets[q->bucket];
+	int64		more = final - q->amount;
+
+	q->final = Min(final, q->amount);
+	if (more <= 0)
+		return;
+	if (q->kind == QUOTA_ALLOWANCE && b->period_start_us == q->period_us)
+		journal_adjust(q->bucket, more);
+	else if (q->kind == QUOTA_TOKEN_BUCKET)
+	{
+		bucket_settle(&b->rate, now_ns);
+		bucket_take(&b->rate, more);
+		journal_take(q->bucket, more, NULL);
+	}
+}
+
+/* See permit.h. */
+bool
+permit_extend(uint32 index, int64 expires_ns, int64 now_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+	bool		linked[QUOTA_MAX_TERMS];
+
+	/* others may have taken off its parts from the moment it ended */
+	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns <= now_ns)
+		return false;
+	/* heaps are ordered by the expiry that changes */
+	pairingheap_remove(&quota_slots[p->owner].permits, &p->node);
+	for (int i = 0; i < p->nparts; i++)
+	{
+		linked[i] = p->parts[i].linked;
+		if (linked[i])
+			pairingheap_remove(&quota_buckets[p->parts[i].bucket].parts,
+							   &p->parts[i].node);
+	}
+	p->expires_ns = expires_ns;
+	pairingheap_add(&quota_slots[p->owner].permits, &p->node);
+	for (int i = 0; i < p->nparts; i++)
+		if (linked[i])
+			pairingheap_add(&quota_buckets[p->parts[i].bucket].parts,
+							&p->parts[i].node);
+	return true;
+}
+
+/* ---- ends of transactions; called by the journal with the locks held ---- */
+
+/* The permit is out in the world. */
+void
+permit_commit_taken(uint32 index)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	p->taken = false;
+	if (p->state == QUOTA_PERMIT_OPEN)
+		p->state = QUOTA_PERMIT_LIVE;
+	else if (!p->marked)
+		free_permit(index);
+}
+
+/* Returns amount - kept of a part that is not concurrency. */
+static void
+return_part(QuotaPart *part, int64 kept, int64 now_ns)
+{
+	QuotaBucket *b = &quota_buckets[part->bucket];
+	int64		n = part->amount - kept;
+
+	if (n <= 0)
+		return;
+	if (part->kind == QUOTA_TOKEN_BUCKET)
+	{
+		bucket_settle(&b->rate, now_ns);
+		bucket_take_return(&b->rate, &part->take, n);
+	}
+	else if (part->kind == QUOTA_ALLOWANCE &&
+			 b->period_start_us == part->period_us)
+		b->used -= n;
+	permit_bucket_opened(part->bucket);
+}
+
+/* Everything returns, as if never taken; rate tokens unless they were spent. */
+void
+permit_undo_taken(uint32 index, int64 now_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	unlink_permit(p);
+	for (int i = 0; i < p->nparts; i++)
+		if (!p->spent || p->parts[i].kind != QUOTA_TOKEN_BUCKET)
+			return_part(&p->parts[i], 0, now_ns);
+	free_permit(index);
+}
+
+/* The settling transaction committed. */
+void
+permit_commit_marked(uint32 index, int64 now_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	unlink_permit(p);
+	for (int i = 0; i < p->nparts; i++)
+		return_part(&p->parts[i], p->parts[i].final, now_ns);
+	free_permit(index);
+}
+
+/* It did not. */
+void
+permit_undo_marked(uint32 index)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	p->marked = false;
+	if (p->state == QUOTA_PERMIT_EXPIRED && !p->taken)
+		free_permit(index);
+}

@@ -1,0 +1,91 @@
+/*
+ * permit.h
+ *		The permit table.  The owner slot's lock is held unless said otherwise;
+ *		nothing here allocates or throws.
+ */
+#ifndef QUOTA_PERMIT_H
+#define QUOTA_PERMIT_H
+
+#include "policy.h"
+#include "shmem.h"
+
+/* Initialises slot->permits of a new slot. */
+extern void permit_slot_init(uint32 slot);
+/* Initialises bucket->parts of a new bucket. */
+extern void permit_bucket_init(QuotaBucket *bucket);
+
+/* Frees permits whose lifetime is over.  First in every decision. */
+extern void permit_expire(uint32 slot, int64 now_ns);
+/* The same for what is in flight or held in one bucket. */
+extern void permit_bucket_expire(uint32 bucket, int64 now_ns);
+extern int64 permit_bucket_first_end(const QuotaBucket *bucket);
+
+/*
+ * A new OPEN permit without parts, in the journal's chain; QUOTA_NO_INDEX when
+ * the table is full.
+ */
+extern uint32 permit_take(uint32 slot, uint32 tenant, int32 n,
+						  int64 now_ns, int64 lifetime_ns, bool optional);
+/* Charges amount of the bucket (settled to now) to the permit. */
+extern void permit_add_part(uint32 permit, uint32 bucket, int64 amount);
+
+/*
+ * The permit with this id in this database: its index, and its owner's lock
+ * taken; QUOTA_NO_INDEX, and no lock, when there is none.
+ */
+extern uint32 permit_lock(int64 id, Oid database, Oid extension);
+extern void permit_unlock(uint32 index);
+extern bool permit_is_ours(uint32 index);
+
+typedef enum PermitMark
+{
+	PERMIT_MARKED,
+	PERMIT_BUSY,				/* another open transaction has it: 55P03 */
+	PERMIT_OVER					/* its lifetime has ended */
+} PermitMark;
+
+/*
+ * Marks for settling at commit: concurrency returns, all other parts stay as
+ * charged until permit_set_final().
+ */
+extern PermitMark permit_mark(uint32 index, int64 now_ns);
+/*
+ * Units of a part that stay charged.  What exceeds the charge is taken at once;
+ * the caller has reserved one journal record for it.
+ */
+extern void permit_set_final(uint32 index, int part, int64 final,
+							 int64 now_ns);
+/* False when its lifetime has ended. */
+extern bool permit_extend(uint32 index, int64 expires_ns, int64 now_ns);
+
+/* Something came back to the bucket: flows parked for it may run. */
+extern void permit_bucket_opened(uint32 bucket);
+
+/* Journal callbacks: commit and undo of taking and of marking. */
+extern void permit_commit_taken(uint32 index);
+extern void permit_undo_taken(uint32 index, int64 now_ns);
+extern void permit_commit_marked(uint32 index, int64 now_ns);
+extern void permit_undo_marked(uint32 index);
+
+/* ---- restoring (permit_restore.c) ---- */
+
+/*
+ * Recreates the permit of a running job after a crash, in the queue's load: at
+ * the place its id names if that is free, else under an id nobody knows, which
+ * only ends by expiry.  Charges the concurrency terms of the plan.  Does nothing
+ * when the permit is there.  The plan's locks are held; false when a table is
+ * full.
+ */
+extern bool permit_restore(int64 id, const QuotaPlan *plan, int64 job,
+						   int64 expires_ns, int64 now_ns);
+/* Links a permit read from the state file, whose fields are filled in. */
+extern void permit_relink(uint32 index);
+
+/* between permit.c and permit_restore.c */
+extern int64 permit_new_id(uint32 index);
+extern void permit_start(uint32 index, int64 id, QuotaPermitState state,
+						 uint32 slot, uint32 tenant, int64 now_ns,
+						 int64 lifetime_ns);
+extern void permit_link_part(QuotaPart *part);
+
+#endif							/* QUOTA_PERMIT_H */

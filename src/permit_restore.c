@@ -1,0 +1,79 @@
+/*
+ * permit_restore.c
+ *		Permits that outlive the memory they were in: those of running jobs after
+ *		a crash (their rows of quota.leases say so), and all of them after a clean
+ *		restart (the state file says so).  Locks as in permit.c.
+ */
+#include "permit.h"
+
+#include "decide.h"
+
+/* See permit.h. */
+void
+permit_relink(uint32 index)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	pairingheap_add(&quota_slots[p->owner].permits, &p->node);
+	for (int i = 0; i < p->nparts; i++)
+	{
+		QuotaBucket *b = &quota_buckets[p->parts[i].bucket];
+
+		if (b->parts.ph_compare == NULL)
+			permit_bucket_init(b);
+		if (p->parts[i].linked)
+			permit_link_part(&p->parts[i]);
+	}
+}
+
+/* Buckets of the plan's concurrency terms; -1 when the table is full. */
+static int
+find_buckets(const QuotaPlan *plan, int64 now_ns, uint32 *buckets,
+			 int64 *amounts)
+{
+	int			n = 0;
+
+	for (int i = 0; i < plan->nterms; i++)
+	{
+		const QuotaTerm *term = &plan->terms[i];
+
+		if (term->kind != QUOTA_CONCURRENCY || term->cost == 0)
+			continue;
+		buckets[n] = quota_term_bucket(plan, term, now_ns);
+		if (buckets[n] == QUOTA_NO_INDEX)
+			return -1;
+		amounts[n++] = term->cost;
+	}
+	return n;
+}
+
+/* See permit.h; whatever the capacity is now, the call is in flight. */
+bool
+permit_restore(int64 id, const QuotaPlan *plan, int64 job,
+			   int64 expires_ns, int64 now_ns)
+{
+	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
+	uint32		buckets[QUOTA_MAX_TERMS];
+	int64		amounts[QUOTA_MAX_TERMS];
+	int			n;
+
+	if (index < (uint32) quota_max_permits && quota_permits[index].id == id)
+		return true;
+	n = find_buckets(plan, now_ns, buckets, amounts);
+	if (n < 0)
+		return false;
+	if (index >= (uint32) quota_max_permits || !quota_alloc_permit_at(index))
+	{
+		index = quota_alloc_permit(false);
+		id = 0;
+	}
+	if (index == QUOTA_NO_INDEX)
+		return false;
+	permit_start(index, id ? id : permit_new_id(index), QUOTA_PERMIT_LIVE,
+				 plan->slot, QUOTA_NO_INDEX, now_ns,
+				 Max(expires_ns - now_ns, 0));
+	quota_permits[index].job = job;
+	for (int i = 0; i < n; i++)
+		permit_add_part(index, buckets[i], amounts[i]);
+	return true;
+}

@@ -1,0 +1,569 @@
+/*
+ * policy.c
+ *		The backend's caches of what the configuration tables say: all rules,
+ *		the tenants met, and the plans made of them.
+ *
+ * Each is kept with the change counters it was loaded under and with the
+ * serial of this transaction's own changes (change.h), and is valid while none
+ * of them has moved.  Counters are read before the snapshot is taken, so what
+ * is loaded is at least as new as they say.  Nothing here is shared; cached
+ * things are replaced only from quota_plan() and its kin, never in a callback.
+ *
+ * The caches belong to one extension OID: after DROP and CREATE EXTENSION they
+ * start anew.
+ *
+ * A plan that is replaced or evicted may still be in a caller's hands.  It is
+ * retired: freed by the first request of a later transaction, or after
+ * QUOTA_PLAN_GRACE more were retired.
+ */
+#include "policy.h"
+
+#include "catalog.h"
+#include "change.h"
+#include "common/hashfn.h"
+#include "config.h"
+#include "error.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "policy_load.h"
+#include "policy_plan.h"
+#include "shmem.h"
+#include "storage/proc.h"
+#include "utils/memutils.h"
+
+/* Plans and tenants one backend keeps. */
+#define MAX_PLANS	16384
+#define MAX_TENANTS 16384
+
+#define DEFAULT_CLASS "event"
+
+/* A tenant, and what it is valid under. */
+typedef struct CachedTenant
+{
+	char		name[QUOTA_NAME_LEN];	/* hash key */
+	uint64		global_number;
+	uint64		number;
+	uint64		serial;			/* 0 = not loaded */
+	PolicyTenant tenant;
+} CachedTenant;
+
+/*
+ * What a plan depends on: seven names, each preceded by a byte with its length
+ * plus 1, 0 standing for NULL.
+ */
+typedef struct PlanKey
+{
+	const char *bytes;
+	int			len;
+} PlanKey;
+#define MAX_PLAN_KEY (7 * QUOTA_NAME_LEN)
+
+typedef struct CachedPlan
+{
+	PlanKey		key;			/* hash key */
+	dlist_node	node;			/* in plans_by_use */
+	uint64		serial;
+	QuotaPlan  *plan;			/* never NULL between calls */
+} CachedPlan;
+
+static MemoryContext cache_context = NULL;	/* of everything below */
+static Oid	cache_extension = InvalidOid;
+static PolicyRules *cached_rules = NULL;
+static HTAB *cached_tenants = NULL;
+static HTAB *cached_plans = NULL;
+static dlist_head plans_by_use; /* latest first */
+
+static QuotaPlan **retired = NULL;	/* ring of QUOTA_PLAN_GRACE */
+static int	retired_next = 0;
+static uint32 retired_lxid = 0; /* transaction they were retired in */
+
+/* ---- the caches as a whole ---- */
+
+/* Hash of a PlanKey. */
+static uint32
+plan_key_hash(const void *key, Size size)
+{
+	const PlanKey *k = key;
+
+	return hash_bytes((const unsigned char *) k->bytes, k->len);
+}
+
+/* 0 when two PlanKeys are equal. */
+static int
+plan_key_compare(const void *a, const void *b, Size size)
+{
+	const PlanKey *x = a;
+	const PlanKey *y = b;
+
+	if (x->len != y->len)
+		return 1;
+	return memcmp(x->bytes, y->bytes, x->len);
+}
+
+/* An empty cache of tenants. */
+static HTAB *
+make_tenant_cache(void)
+{
+	HASHCTL		ctl;
+
+	ctl.keysize = QUOTA_NAME_LEN;
+	ctl.entrysize = sizeof(CachedTenant);
+	ctl.hcxt = cache_context;
+	return hash_create("quota tenants", 64, &ctl,
+					   HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
+
+/* An empty cache of plans. */
+static HTAB *
+make_plan_cache(void)
+{
+	HASHCTL		ctl;
+
+	ctl.keysize = sizeof(PlanKey);
+	ctl.entrysize = sizeof(CachedPlan);
+	ctl.hash = plan_key_hash;
+	ctl.match = plan_key_compare;
+	ctl.hcxt = cache_context;
+	return hash_create("quota plans", 64, &ctl, HASH_ELEM | HASH_FUNCTION |
+					   HASH_COMPARE | HASH_CONTEXT);
+}
+
+/* Starts anew, for this extension. */
+static void
+reset_caches(Oid extension)
+{
+	cache_extension = InvalidOid;
+	cached_rules = NULL;
+	cached_tenants = cached_plans = NULL;
+	retired = NULL;
+	retired_next = 0;
+	dlist_init(&plans_by_use);
+	if (cache_context == NULL)
+		cache_context = AllocSetContextCreate(CacheMemoryContext,
+											  "quota policy",
+											  ALLOCSET_DEFAULT_SIZES);
+	else
+		MemoryContextReset(cache_context);
+
+	cached_tenants = make_tenant_cache();
+	cached_plans = make_plan_cache();
+	retired = MemoryContextAllocZero(cache_context,
+									 QUOTA_PLAN_GRACE * sizeof(QuotaPlan *));
+	cache_extension = extension;
+}
+
+/* Our extension, with caches that belong to it.  Throws 55000 without one. */
+static Oid
+current_extension(void)
+{
+	Oid			extension = quota_catalog()->extension;
+
+	if (extension != cache_extension)
+		reset_caches(extension);
+	return extension;
+}
+
+/* A change counter. */
+static uint64
+generation_number(uint32 index)
+{
+	return pg_atomic_read_u64(&quota_shared->generations[index].number);
+}
+
+/* ---- rules and tenants ---- */
+
+/* The current rules. */
+static const PolicyRules *
+current_rules(void)
+{
+	Oid			extension = current_extension();
+	uint64		number = generation_number(change_global_generation(extension));
+	uint64		serial;
+	PolicyRules *old = cached_rules;
+
+	if (old && old->number == number && old->serial == change_serial())
+		return old;
+
+	pg_memory_barrier();		/* the counter first, the rows after */
+	serial = change_load_serial();
+	cached_rules = policy_load_rules(cache_context);
+	cached_rules->extension = extension;
+	cached_rules->number = number;
+	cached_rules->serial = serial;
+	if (old)
+		MemoryContextDelete(old->context);
+	return cached_rules;
+}
+
+/* Place for a tenant in the cache; an overfull cache is emptied first. */
+static CachedTenant *
+enter_tenant(const PolicyRules *rules, const char *name)
+{
+	CachedTenant *c;
+	bool		found;
+
+	if (hash_get_num_entries(cached_tenants) >= MAX_TENANTS &&
+		!hash_search(cached_tenants, name, HASH_FIND, NULL))
+	{
+		HASH_SEQ_STATUS status;
+
+		hash_seq_init(&status, cached_tenants);
+		while ((c = hash_seq_search(&status)) != NULL)
+		{
+			if (c->tenant.context)
+				MemoryContextDelete(c->tenant.context);
+		}
+		hash_destroy(cached_tenants);
+		cache_extension = InvalidOid;	/* should the next line fail */
+		cached_tenants = make_tenant_cache();
+		cache_extension = rules->extension;
+	}
+	c = hash_search(cached_tenants, name, HASH_ENTER, &found);
+	if (!found)
+	{
+		c->serial = 0;
+		c->tenant.context = NULL;
+	}
+	return c;
+}
+
+/* The current state of a tenant; valid until the next call. */
+static const CachedTenant *
+current_tenant(const PolicyRules *rules, const char *name)
+{
+	uint64		number = generation_number(change_tenant_generation(rules->extension,
+																	name));
+	CachedTenant *c = enter_tenant(rules, name);
+	uint64		serial;
+
+	if (c->serial == change_serial() && c->number == number &&
+		c->global_number == rules->number)
+		return c;
+
+	pg_memory_barrier();
+	serial = change_load_serial();
+	c->serial = 0;				/* should loading fail */
+	if (c->tenant.context)
+		MemoryContextDelete(c->tenant.context);
+	c->tenant.context = NULL;
+	policy_load_tenant(cache_context, name, &c->tenant);
+	c->number = number;
+	c->global_number = rules->number;
+	c->serial = serial;
+	return c;
+}
+
+/* Looks a name up in one of the hash tables of the rules. */
+static const void *
+find_rule(HTAB *table, const char *name)
+{
+	if (strlen(name) >= QUOTA_NAME_LEN)
+		return NULL;
+	return hash_search(table, name, HASH_FIND, NULL);
+}
+
+/* ---- plans ---- */
+
+/* Makes the ring empty when a new transaction begins. */
+static void
+free_retired(void)
+{
+	if (retired_lxid == QUOTA_LXID)
+		return;
+	retired_lxid = QUOTA_LXID;
+	for (int i = 0; i < QUOTA_PLAN_GRACE && retired[i]; i++)
+	{
+		pfree(retired[i]);
+		retired[i] = NULL;
+	}
+	retired_next = 0;
+}
+
+/* Frees a plan, but not yet. */
+static void
+retire(QuotaPlan *plan)
+{
+	if (retired[retired_next])
+		pfree(retired[retired_next]);
+	retired[retired_next] = plan;
+	retired_next = (retired_next + 1) % QUOTA_PLAN_GRACE;
+}
+
+/* Takes a plan out of the cache. */
+static void
+evict(CachedPlan *c)
+{
+	char	   *bytes = unconstify(char *, c->key.bytes);
+
+	dlist_delete(&c->node);
+	if (c->plan)
+		retire(c->plan);
+	hash_search(cached_plans, &c->key, HASH_REMOVE, NULL);
+	pfree(bytes);
+}
+
+/* Appends one name to a key. */
+static void
+append_name(char *bytes, int *len, const char *name)
+{
+	int			n = name ? (int) strlen(name) : -1;
+
+	bytes[(*len)++] = (char) (n + 1);
+	if (n > 0)
+	{
+		memcpy(bytes + *len, name, n);
+		*len += n;
+	}
+}
+
+/* What a plan for the call depends on; names are not too long. */
+static PlanKey
+make_plan_key(const QuotaCall *call, int per_used, char *bytes)
+{
+	PlanKey		key = {bytes, 0};
+
+	append_name(bytes, &key.len, call->tenant);
+	append_name(bytes, &key.len, call->provider);
+	append_name(bytes, &key.len, call->endpoint);
+	append_name(bytes, &key.len, call->class_name);
+	append_name(bytes, &key.len, (per_used & PER_USER) ? call->user : NULL);
+	append_name(bytes, &key.len,
+				(per_used & PER_CONNECTION) ? call->connection : NULL);
+	append_name(bytes, &key.len,
+				(per_used & PER_RESOURCE) ? call->resource : NULL);
+	return key;
+}
+
+/* The place of a plan in the cache, made when needed; it is the latest used. */
+static CachedPlan *
+enter_plan(PlanKey key)
+{
+	CachedPlan *c = hash_search(cached_plans, &key, HASH_FIND, NULL);
+	char	   *bytes;
+
+	if (c)
+	{
+		dlist_move_head(&plans_by_use, &c->node);
+		return c;
+	}
+	if (hash_get_num_entries(cached_plans) >= MAX_PLANS)
+		evict(dlist_tail_element(CachedPlan, node, &plans_by_use));
+	bytes = MemoryContextAlloc(cache_context, key.len);
+	memcpy(bytes, key.bytes, key.len);
+	c = hash_search(cached_plans, &key, HASH_ENTER, NULL);
+	c->key.bytes = bytes;
+	c->plan = NULL;
+	c->serial = 0;
+	dlist_push_head(&plans_by_use, &c->node);
+	return c;
+}
+
+/* 22023 when a name of the call is too long; 22004 when one is missing. */
+static void
+check_names(const QuotaCall *call)
+{
+	const char *const names[] = {"tenant", "provider", "endpoint", "class",
+	"user", "connection", "resource"};
+	const char *const values[] = {call->tenant, call->provider, call->endpoint,
+	call->class_name, call->user, call->connection, call->resource};
+
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		if (values[i] == NULL && strcmp(names[i], "provider") == 0)
+			quota_error_null(names[i]);
+		if (values[i] && strlen(values[i]) >= QUOTA_NAME_LEN)
+			quota_error_too_long(names[i], (int) strlen(values[i]));
+	}
+}
+
+/*
+ * Makes the plan of the call.  It is as new as the rules and the tenant it is
+ * made of: when these turn out to be older than the counters now, the caller's
+ * quota_plan_is_current() finds out.
+ */
+static QuotaPlan *
+make_plan(const QuotaCall *call, const PolicyRules *rules,
+		  const PolicyProvider *provider, const CachedTenant *tenant, int rank)
+{
+	uint32		global = change_global_generation(rules->extension);
+	uint32		own = change_tenant_generation(rules->extension,
+											   call->tenant ? call->tenant : "");
+	PolicySource source;
+	QuotaPlan  *plan;
+
+	source.call = call;
+	source.extension = rules->extension;
+	source.rules = rules;
+	source.provider = provider;
+	source.tenant = &tenant->tenant;
+	source.tier = find_rule(rules->tiers, tenant->tenant.tier);
+	source.rank = rank;
+	source.global_deleted_ns = (int64)
+		pg_atomic_read_u64(&quota_shared->generations[global].deleted_ns);
+	source.tenant_deleted_ns = (int64)
+		pg_atomic_read_u64(&quota_shared->generations[own].deleted_ns);
+	source.slot = quota_slot(MyDatabaseId, rules->extension, call->provider);
+	source.database_slot = quota_slot(MyDatabaseId, rules->extension, "");
+
+	plan = policy_compile(&source, cache_context);
+	plan->global_number = rules->number;
+	plan->tenant_number = tenant->number;
+	plan->global_generation = global;
+	plan->generation = own;
+	plan->provisional = quota_change_pending();
+	return plan;
+}
+
+/*
+ * The plan of a call that is not in the cache, or not current.  NULL when a
+ * row is missing and that is all right.
+ */
+static QuotaPlan *
+renew_plan(const QuotaCall *call, const PolicyRules *rules,
+		   const PolicyProvider *provider, bool missing_ok)
+{
+	/* nobody is called "", so there are no rows of it */
+	const CachedTenant *tenant = current_tenant(rules, call->tenant ?
+												call->tenant : "");
+	const PolicyClass *class_row = find_rule(rules->classes, call->class_name);
+	bool		no_tenant = call->tenant && !tenant->tenant.exists;
+	char		bytes[MAX_PLAN_KEY];
+	QuotaPlan  *plan;
+	CachedPlan *c;
+
+	if (no_tenant || provider == NULL || class_row == NULL)
+	{
+		if (missing_ok)
+			return NULL;
+		if (no_tenant)
+			quota_error_no_such("tenant", call->tenant);
+		if (provider == NULL)
+			quota_error_no_such("provider", call->provider);
+		quota_error_no_such("class", call->class_name);
+	}
+	plan = make_plan(call, rules, provider, tenant, class_row->rank);
+	c = enter_plan(make_plan_key(call, rules->per_used | provider->per_used,
+								 bytes));
+	if (c->plan)
+		retire(c->plan);
+	c->plan = plan;
+	c->serial = tenant->serial == rules->serial ? rules->serial : 0;
+	return plan;
+}
+
+/* The plan of a call whose names are in order; see quota_plan(). */
+static QuotaPlan *
+find_plan(const QuotaCall *given, bool missing_ok)
+{
+	QuotaCall	call = *given;
+	const PolicyRules *rules = current_rules();
+	const PolicyProvider *provider = find_rule(rules->providers, call.provider);
+	char		bytes[MAX_PLAN_KEY];
+	CachedPlan *c;
+
+	free_retired();
+	if (call.class_name == NULL)
+		call.class_name = DEFAULT_CLASS;
+	if (provider)
+	{
+		PlanKey		key = make_plan_key(&call,
+										rules->per_used | provider->per_used,
+										bytes);
+
+		c = hash_search(cached_plans, &key, HASH_FIND, NULL);
+		if (c && c->serial == change_serial() && quota_plan_is_current(c->plan))
+		{
+			dlist_move_head(&plans_by_use, &c->node);
+			return c->plan;
+		}
+	}
+	return renew_plan(&call, rules, provider, missing_ok);
+}
+
+/* See policy.h. */
+QuotaPlan *
+quota_plan(const QuotaCall *call, bool missing_ok)
+{
+	check_names(call);
+	if (call->tenant == NULL)
+		quota_error_null("tenant");
+	quota_change_check_decide(call->tenant);
+	return find_plan(call, missing_ok);
+}
+
+/* See policy.h. */
+QuotaPlan *
+quota_plan_unchecked(const QuotaCall *call)
+{
+	check_names(call);
+	return find_plan(call, true);
+}
+
+/* See policy.h.  Nothing but two atomic reads. */
+bool
+quota_plan_is_current(const QuotaPlan *plan)
+{
+	return generation_number(plan->global_generation) == plan->global_number &&
+		generation_number(plan->generation) == plan->tenant_number;
+}
+
+/* ---- single facts ---- */
+
+/* See policy.h. */
+int64
+quota_tenant_weight(const char *tenant)
+{
+	const PolicyRules *rules = current_rules();
+	const PolicyTenant *t;
+	const PolicyTier *tier;
+
+	if (strlen(tenant) >= QUOTA_NAME_LEN)
+		return 0;
+	t = &current_tenant(rules, tenant)->tenant;
+	if (!t->exists)
+		return 0;
+	if (t->weight_milli > 0)
+		return t->weight_milli;
+	tier = find_rule(rules->tiers, t->tier);
+	return tier ? tier->weight_milli : 1000;
+}
+
+/* See policy.h. */
+int
+quota_class_rank(const char *class_name)
+{
+	const PolicyClass *c = find_rule(current_rules()->classes, class_name);
+
+	return c ? c->rank : -1;
+}
+
+/* See policy.h. */
+bool
+quota_tenant_exists(const char *tenant)
+{
+	const PolicyRules *rules = current_rules();
+
+	return (strlen(tenant) < QUOTA_NAME_LEN &&
+			current_tenant(rules, tenant)->tenant.exists) ||
+		!config_any_row(QUOTA_REL_TENANTS);
+}
+
+/* See policy.h. */
+bool
+quota_provider_exists(const char *provider)
+{
+	const PolicyRules *rules = current_rules();
+
+	return find_rule(rules->providers, provider) ||
+		hash_get_num_entries(rules->providers) == 0;
+}
+
+/* See policy.h. */
+bool
+quota_class_exists(const char *class_name)
+{
+	const PolicyRules *rules = current_rules();
+
+	return find_rule(rules->classes, class_name) ||
+		hash_get_num_entries(rules->classes) == 0;
+}

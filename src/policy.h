@@ -1,0 +1,158 @@
+/*
+ * policy.h
+ *		What the configuration tables say about one call, compiled and cached in
+ *		the backend.
+ *
+ * A plan is valid while the two change counters it was loaded under have not
+ * moved: quota_plan_is_current(), two atomic reads, to be asked under the slot's
+ * lock right before deciding.  A commit that changes configuration moves the
+ * counters in its COMMIT callback, when its rows are visible and before its
+ * COMMIT returns, so that a decision that starts later obeys (G9).  The loader
+ * reads the counters first and takes a latest snapshot afterwards.
+ */
+#ifndef QUOTA_POLICY_H
+#define QUOTA_POLICY_H
+
+#include "quota.h"
+
+#include "bucket.h"
+#include "utils/jsonb.h"
+
+/* One limit that matches the call. */
+typedef struct QuotaTerm
+{
+	QuotaKey	key;			/* of its bucket */
+	uint32		slot;			/* provider's slot, or the database's for a
+								 * limit across providers */
+	uint32		bucket;			/* where it was last found; verify */
+	uint8		kind;			/* QuotaKind */
+	bool		own;			/* the bucket is this tenant's alone */
+	bool		wide;			/* every call to the provider meets it */
+	bool		starts_full;	/* limit or tenant is younger than the crash */
+	const char *name;
+	const char *unit;
+	const char *label;			/* of the bucket, for views */
+	int64		cost;			/* units one call costs */
+	int64		capacity;		/* burst, permits, or amount per period */
+	BucketRate	rate;			/* token_bucket */
+	int64		since_ns;		/* the rate applies from here */
+	int64		lifetime_ns;	/* of permits */
+	/* allowance */
+	uint8		account[16];	/* quota.ledger.account */
+	bool		monthly;		/* period is n months, else n days */
+	int32		period_count;
+	TimestampTz anchor_us;		/* a period starts here; UTC */
+	/* hint of journal.c: where this bucket's record was */
+	uint32		journal_hint;
+} QuotaTerm;
+
+typedef struct QuotaPlan
+{
+	/* what it was made for; NULL where not given */
+	const char *tenant;
+	const char *provider;
+	const char *endpoint;
+	const char *class_name;		/* never NULL */
+
+	uint64		global_number;	/* change counters it was loaded under */
+	uint64		tenant_number;
+	uint32		global_generation;	/* indexes of these counters */
+	uint32		generation;
+	bool		provisional;	/* may hold uncommitted changes of this very
+								 * transaction: not for shared memory */
+
+	Oid			extension;		/* whose slots these are */
+	uint32		slot;			/* of the provider */
+	uint32		database_slot;
+	bool		across;			/* some term is of the database slot */
+	QuotaKey	tenant_key;		/* QUOTA_SPACE_TENANT */
+	uint32		tenant_index;	/* where it was last found; verify */
+	QuotaKey	share_key;
+	QuotaKey	flow_key;
+	bool		suspended;
+	int64		weight_milli;
+	int			rank;			/* of the class, lower first */
+	int64		max_lifetime_ns;	/* longest of any permit of the provider */
+	const char *share_unit;		/* of the provider */
+	int64		share_cost;		/* of one call in the share unit, >= 1 */
+	int64		lease_ns;		/* default lease of a job */
+	int64		retry_base_ns;	/* full jitter: random in (0, base * 2^attempt] */
+	int64		retry_max_ns;
+	bool		lost_refunds;	/* a lost permit's credits return (default: no) */
+	int			nterms;
+	QuotaTerm	terms[FLEXIBLE_ARRAY_MEMBER];
+} QuotaPlan;
+
+/* What a caller asks for; strings in the caller's memory, NULL = not given. */
+typedef struct QuotaCall
+{
+	const char *tenant;
+	const char *provider;
+	const char *endpoint;
+	const char *class_name;
+	const char *user;
+	const char *connection;
+	const char *resource;
+} QuotaCall;
+
+/*
+ * The current plan, from the cache or loaded.  Throws 42704 for a tenant,
+ * provider or class that does not exist (unless missing_ok: NULL), 55000
+ * ("commit first") when this transaction changed what the plan depends on, and
+ * 54000 when more than QUOTA_MAX_TERMS limits match.  Caller holds no lock.
+ *
+ * The plan stays allocated until the transaction ends, or until this backend
+ * has made QUOTA_PLAN_GRACE more plans, whichever is first.
+ */
+#define QUOTA_PLAN_GRACE	4096
+extern QuotaPlan *quota_plan(const QuotaCall *call, bool missing_ok);
+extern bool quota_plan_is_current(const QuotaPlan *plan);
+
+/*
+ * For what stays allowed after a change of configuration in the same
+ * transaction (enqueue, settle, complete, ...): never says "commit first", but
+ * the plan may be provisional.  NULL when the tenant, provider or class does
+ * not exist.
+ */
+extern QuotaPlan *quota_plan_unchecked(const QuotaCall *call);
+
+/* The tenant's current weight times 1000, 0 when it has no row. */
+extern int64 quota_tenant_weight(const char *tenant);
+
+/* The current rank of a class, -1 when it has no row. */
+extern int	quota_class_rank(const char *class_name);
+
+/*
+ * Is there such a row, for this transaction, now?  Also true while the whole
+ * table is empty: a restore may fill it later.
+ */
+extern bool quota_tenant_exists(const char *tenant);
+extern bool quota_provider_exists(const char *provider);
+extern bool quota_class_exists(const char *class_name);
+
+/* ---- units.c ---- */
+
+/* Units a caller names by a jsonb {"unit": n}. */
+typedef struct QuotaUnits
+{
+	int			n;
+	struct
+	{
+		char		unit[QUOTA_NAME_LEN];
+		int64		amount;
+	}			u[QUOTA_MAX_TERMS];
+} QuotaUnits;
+extern int64 quota_units_of(const QuotaUnits *units, const char *unit);
+extern QuotaUnits *quota_units_parse(Jsonb *json);
+extern uint64 quota_unit_hash(const char *unit);
+
+/* Changes of this transaction (change.c). */
+extern void quota_change_commit(void);	/* COMMIT callback: move counters */
+extern void quota_change_abort(void);	/* ABORT callback */
+extern void quota_change_subabort(SubTransactionId sub);
+extern void quota_change_subcommit(SubTransactionId sub, SubTransactionId parent);
+extern bool quota_change_pending(void);
+/* 55000 unless it may decide for this tenant; NULL = for any (dequeue) */
+extern void quota_change_check_decide(const char *tenant);
+
+#endif							/* QUOTA_POLICY_H */

@@ -1,0 +1,27 @@
+/*
+ * policy_amount.h
+ *		The effective amount of a limit for one tenant.
+ */
+#ifndef QUOTA_POLICY_AMOUNT_H
+#define QUOTA_POLICY_AMOUNT_H
+
+#include "policy_load.h"
+
+typedef struct PolicyAmount
+{
+	bool		limited;		/* false: the limit does not apply at all */
+	int64		capacity;
+	BucketRate	rate;			/* token_bucket */
+	int64		changed_ns;		/* the latest change of rows that took part */
+} PolicyAmount;
+
+/* tier and tenant are the overrides found, or NULL; safety may be NULL */
+extern PolicyAmount policy_amount(const PolicyLimit *limit,
+								  const PolicyOverride *tier,
+								  const PolicyOverride *tenant,
+								  int32 seats, Numeric safety);
+
+/* a * n, exactly */
+extern Numeric policy_times(Numeric a, int64 n);
+
+#endif							/* QUOTA_POLICY_AMOUNT_H */

@@ -1,0 +1,396 @@
+/*
+ * policy_load.c
+ *		Reads rows of the configuration tables into the structures of
+ *		policy_load.h.
+ *
+ * All rules are read together, under one snapshot: there are few of them, and
+ * they change seldom.  Tenants are many and are read one at a time.  Rows that
+ * don't belong together (a limit of a provider without a row, an override of a
+ * tier without one) are skipped: there are no foreign keys.
+ */
+#include "policy_load.h"
+
+#include "config.h"
+#include "policy_amount.h"
+#include "shmem.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+/* A weight times 1000, or what "otherwise" says for NULL. */
+static int64
+weight_milli(Numeric weight, int64 otherwise)
+{
+	Numeric		milli;
+
+	if (weight == NULL)
+		return otherwise;
+	milli = policy_times(weight, 1000);
+	return DatumGetInt64(DirectFunctionCall1(numeric_int8,
+											 NumericGetDatum(milli)));
+}
+
+/* An empty hash table whose entries start with a name. */
+static HTAB *
+name_table(const char *what, Size entry_size, MemoryContext context)
+{
+	HASHCTL		ctl;
+
+	ctl.keysize = QUOTA_NAME_LEN;
+	ctl.entrysize = entry_size;
+	ctl.hcxt = context;
+	return hash_create(what, 32, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
+
+/* Equal, where NULL equals only NULL? */
+static bool
+same_name(const char *a, const char *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	return strcmp(a, b) == 0;
+}
+
+/* The override of a limit, NULL if there is none. */
+const PolicyOverride *
+policy_find_override(const List *overrides, const PolicyLimit *limit)
+{
+	ListCell   *lc;
+
+	foreach(lc, overrides)
+	{
+		const PolicyOverride *o = lfirst(lc);
+
+		if (strcmp(o->name, limit->name) == 0 &&
+			same_name(o->provider, limit->provider))
+			return o;
+	}
+	return NULL;
+}
+
+/* ---- rows ---- */
+
+/* A row of quota.providers. */
+static void
+read_provider(PolicyRules *rules, const ConfigScan *scan)
+{
+	PolicyProvider *p;
+
+	p = hash_search(rules->providers, config_text(scan, PROVIDERS_PROVIDER),
+					HASH_ENTER, NULL);
+	p->safety = config_numeric(scan, PROVIDERS_SAFETY);
+	p->share_unit = config_text(scan, PROVIDERS_SHARE_UNIT);
+	p->retry_base_ns = config_interval_ns(scan, PROVIDERS_RETRY_BASE);
+	p->retry_max_ns = config_interval_ns(scan, PROVIDERS_RETRY_MAX);
+	p->lease_ns = config_interval_ns(scan, PROVIDERS_LEASE);
+	p->lost_refunds = strcmp(config_text(scan, PROVIDERS_LOST_PERMIT),
+							 "refund") == 0;
+	p->young = config_is_young(scan, PROVIDERS_CREATED_EPOCH);
+	p->changed_ns = config_changed_ns(scan, PROVIDERS_CHANGED_EPOCH);
+	p->per_used = 0;
+	p->limits = NIL;
+	p->costs = NIL;
+}
+
+/* A row of quota.tiers. */
+static void
+read_tier(PolicyRules *rules, const ConfigScan *scan)
+{
+	PolicyTier *t;
+
+	t = hash_search(rules->tiers, config_text(scan, TIERS_TIER),
+					HASH_ENTER, NULL);
+	t->weight_milli = weight_milli(config_numeric(scan, TIERS_WEIGHT), 1000);
+	t->max_in_flight = config_int32(scan, TIERS_MAX_IN_FLIGHT, -1);
+	t->overrides = NIL;
+}
+
+/* A row of quota.classes. */
+static void
+read_class(PolicyRules *rules, const ConfigScan *scan)
+{
+	PolicyClass *c;
+
+	c = hash_search(rules->classes, config_text(scan, CLASSES_CLASS),
+					HASH_ENTER, NULL);
+	c->rank = config_int32(scan, CLASSES_RANK, 0);
+}
+
+/* The kind a word of quota.limits.kind means. */
+static QuotaKind
+kind_of(const char *word)
+{
+	for (int kind = QUOTA_TOKEN_BUCKET; kind <= QUOTA_ALLOWANCE; kind++)
+	{
+		if (strcmp(word, quota_kind_name(kind)) == 0)
+			return kind;
+	}
+	elog(ERROR, "invalid kind of limit \"%s\"", word);
+}
+
+/* The fields of time that mean something for the limit's kind. */
+static void
+read_period(PolicyLimit *l, const ConfigScan *scan)
+{
+	Interval   *span;
+
+	l->anchor_us = config_int64(scan, LIMITS_ANCHOR, 0);
+	if (scan->nulls[LIMITS_PERIOD - 1])
+		return;
+	if (l->kind != QUOTA_ALLOWANCE)
+	{
+		l->period_ns = config_interval_ns(scan, LIMITS_PERIOD);
+		return;
+	}
+	span = DatumGetIntervalP(scan->values[LIMITS_PERIOD - 1]);
+	l->monthly = span->month > 0;
+	l->period_count = l->monthly ? span->month : span->day;
+}
+
+/* A row of quota.limits; only the kind's own fields of time are set. */
+static void
+read_limit(PolicyRules *rules, const ConfigScan *scan)
+{
+	PolicyLimit *l = palloc0(sizeof(PolicyLimit));
+	PolicyProvider *p = NULL;
+
+	l->provider = config_text(scan, LIMITS_PROVIDER);
+	if (l->provider)
+	{
+		p = hash_search(rules->providers, l->provider, HASH_FIND, NULL);
+		if (p == NULL)
+			return;
+	}
+	l->name = config_text(scan, LIMITS_NAME);
+	l->endpoint = config_text(scan, LIMITS_ENDPOINT);
+	l->per = config_per(scan, LIMITS_PER);
+	l->unit = config_text(scan, LIMITS_UNIT);
+	l->kind = kind_of(config_text(scan, LIMITS_KIND));
+	l->amount = config_numeric(scan, LIMITS_AMOUNT);
+	read_period(l, scan);
+	l->burst = config_int64(scan, LIMITS_BURST, -1);
+	l->per_seat = config_bool(scan, LIMITS_PER_SEAT, false);
+	l->external = p != NULL && config_bool(scan, LIMITS_EXTERNAL,
+										   (l->per & PER_TENANT) == 0);
+	l->lifetime_ns = config_interval_ns(scan, LIMITS_PERMIT_LIFETIME);
+	l->young = config_is_young(scan, LIMITS_CREATED_EPOCH);
+	l->changed_ns = config_changed_ns(scan, LIMITS_CHANGED_EPOCH);
+
+	if (p)
+	{
+		p->limits = lappend(p->limits, l);
+		p->per_used |= l->per;
+	}
+	else
+	{
+		rules->across = lappend(rules->across, l);
+		rules->per_used |= l->per;
+	}
+}
+
+/* A row of quota.costs. */
+static void
+read_cost(PolicyRules *rules, const ConfigScan *scan)
+{
+	PolicyProvider *p;
+	PolicyCost *c;
+
+	p = hash_search(rules->providers, config_text(scan, COSTS_PROVIDER),
+					HASH_FIND, NULL);
+	if (p == NULL)
+		return;
+	c = palloc(sizeof(PolicyCost));
+	c->endpoint = config_text(scan, COSTS_ENDPOINT);
+	c->unit = config_text(scan, COSTS_UNIT);
+	c->cost = config_int64(scan, COSTS_COST, 0);
+	p->costs = lappend(p->costs, c);
+}
+
+/* A row of tier_limits or tenant_limits. */
+static PolicyOverride *
+read_override(const ConfigScan *scan)
+{
+	PolicyOverride *o = palloc(sizeof(PolicyOverride));
+
+	o->provider = config_text(scan, OVERRIDES_PROVIDER);
+	o->name = config_text(scan, OVERRIDES_NAME);
+	o->amount = config_numeric(scan, OVERRIDES_AMOUNT);
+	o->multiplier = config_numeric(scan, OVERRIDES_MULTIPLIER);
+	o->burst = config_int64(scan, OVERRIDES_BURST, -1);
+	o->exempt = o->amount == NULL && o->multiplier == NULL && o->burst < 0;
+	o->changed_ns = config_changed_ns(scan, OVERRIDES_CHANGED_EPOCH);
+	return o;
+}
+
+/* Remembers at its limit that somebody is exempt. */
+static void
+note_exempt(PolicyRules *rules, const PolicyOverride *o)
+{
+	List	   *limits = rules->across;
+	ListCell   *lc;
+
+	if (o->provider)
+	{
+		PolicyProvider *p = hash_search(rules->providers, o->provider,
+										HASH_FIND, NULL);
+
+		limits = p ? p->limits : NIL;
+	}
+	foreach(lc, limits)
+	{
+		PolicyLimit *l = lfirst(lc);
+
+		if (strcmp(l->name, o->name) == 0)
+			l->has_exempt = true;
+	}
+}
+
+/* A row of quota.tier_limits. */
+static void
+read_tier_limit(PolicyRules *rules, const ConfigScan *scan)
+{
+	PolicyOverride *o = read_override(scan);
+	PolicyTier *t = hash_search(rules->tiers,
+								config_text(scan, OVERRIDES_OWNER),
+								HASH_FIND, NULL);
+
+	if (t == NULL)
+		return;
+	t->overrides = lappend(t->overrides, o);
+	if (o->exempt)
+		note_exempt(rules, o);
+}
+
+/* A row of quota.tenant_limits that exempts. */
+static void
+read_tenant_exempt(PolicyRules *rules, const ConfigScan *scan)
+{
+	note_exempt(rules, read_override(scan));
+}
+
+/* ---- whole tables ---- */
+
+typedef void (*RowReader) (PolicyRules *rules, const ConfigScan *scan);
+
+/* Gives every row of a table, or of an index of it, to the reader. */
+static void
+read_all(PolicyRules *rules, QuotaRelation rel, QuotaRelation index,
+		 Snapshot snapshot, RowReader reader)
+{
+	ConfigScan	scan;
+
+	config_scan_begin(&scan, rel, index, NULL, snapshot);
+	while (config_scan_next(&scan))
+		reader(rules, &scan);
+	config_scan_end(&scan);
+}
+
+/* Limits come after providers, overrides after limits. */
+static void
+read_tables(PolicyRules *rules, Snapshot snapshot)
+{
+	const QuotaRelation none = QUOTA_N_RELATIONS;
+
+	read_all(rules, QUOTA_REL_CLASSES, none, snapshot, read_class);
+	read_all(rules, QUOTA_REL_TIERS, none, snapshot, read_tier);
+	read_all(rules, QUOTA_REL_PROVIDERS, none, snapshot, read_provider);
+	read_all(rules, QUOTA_REL_LIMITS, none, snapshot, read_limit);
+	read_all(rules, QUOTA_REL_COSTS, none, snapshot, read_cost);
+	read_all(rules, QUOTA_REL_TIER_LIMITS, none, snapshot, read_tier_limit);
+	read_all(rules, QUOTA_REL_TENANT_LIMITS, QUOTA_REL_TENANT_LIMITS_EXEMPT,
+			 snapshot, read_tenant_exempt);
+}
+
+/*
+ * All rules.  The result is in a context of its own below parent, which it
+ * joins only when complete: an error leaves nothing behind.  The caller fills
+ * in what identifies it.
+ */
+PolicyRules *
+policy_load_rules(MemoryContext parent)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "quota rules",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	PolicyRules *rules = palloc0(sizeof(PolicyRules));
+
+	rules->context = context;
+	rules->providers = name_table("quota providers", sizeof(PolicyProvider),
+								  context);
+	rules->tiers = name_table("quota tiers", sizeof(PolicyTier), context);
+	rules->classes = name_table("quota classes", sizeof(PolicyClass), context);
+	read_tables(rules, snapshot);
+
+	UnregisterSnapshot(snapshot);
+	MemoryContextSwitchTo(caller);
+	MemoryContextSetParent(context, parent);
+	return rules;
+}
+
+/* ---- one tenant ---- */
+
+/* A row of quota.tenants. */
+static void
+read_tenant(PolicyTenant *t, const ConfigScan *scan)
+{
+	t->exists = true;
+	t->suspended = config_bool(scan, TENANTS_SUSPENDED, false);
+	t->young = config_is_young(scan, TENANTS_CREATED_EPOCH);
+	strlcpy(t->tier, config_text(scan, TENANTS_TIER), QUOTA_NAME_LEN);
+	t->seats = config_int32(scan, TENANTS_SEATS, 1);
+	t->weight_milli = weight_milli(config_numeric(scan, TENANTS_WEIGHT), -1);
+	t->max_in_flight = config_int32(scan, TENANTS_MAX_IN_FLIGHT, -1);
+	t->changed_ns = config_changed_ns(scan, TENANTS_CHANGED_EPOCH);
+}
+
+/* Reads the tenant's overrides into a context of their own. */
+static void
+read_tenant_limits(PolicyTenant *t, const char *name, Snapshot snapshot)
+{
+	ConfigScan	scan;
+
+	config_scan_begin(&scan, QUOTA_REL_TENANT_LIMITS,
+					  QUOTA_REL_TENANT_LIMITS_KEY, name, snapshot);
+	while (config_scan_next(&scan))
+	{
+		MemoryContext caller;
+
+		if (t->context == NULL)
+			t->context = AllocSetContextCreate(CurrentMemoryContext,
+											   "quota tenant",
+											   ALLOCSET_SMALL_SIZES);
+		caller = MemoryContextSwitchTo(t->context);
+		t->overrides = lappend(t->overrides, read_override(&scan));
+		MemoryContextSwitchTo(caller);
+	}
+	config_scan_end(&scan);
+}
+
+/*
+ * One tenant; exists is false if it has no row.  As above, an error leaves
+ * nothing behind.
+ */
+void
+policy_load_tenant(MemoryContext parent, const char *name,
+				   PolicyTenant *tenant)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ConfigScan	scan;
+
+	memset(tenant, 0, sizeof(*tenant));
+	config_scan_begin(&scan, QUOTA_REL_TENANTS, QUOTA_REL_TENANTS_PKEY, name,
+					  snapshot);
+	if (config_scan_next(&scan))
+		read_tenant(tenant, &scan);
+	config_scan_end(&scan);
+	if (tenant->exists)
+		read_tenant_limits(tenant, name, snapshot);
+
+	UnregisterSnapshot(snapshot);
+	if (tenant->context)
+		MemoryContextSetParent(tenant->context, parent);
+}

@@ -1,0 +1,124 @@
+/*
+ * policy_load.h
+ *		What the configuration tables say, as the backend keeps it: the rules
+ *		(all tables that concern everybody) and single tenants.
+ */
+#ifndef QUOTA_POLICY_LOAD_H
+#define QUOTA_POLICY_LOAD_H
+
+#include "policy.h"
+
+#include "nodes/pg_list.h"
+#include "utils/hsearch.h"
+#include "utils/numeric.h"
+
+typedef struct PolicyLimit
+{
+	const char *provider;		/* NULL = across providers */
+	const char *name;
+	const char *endpoint;		/* pattern, NULL = all */
+	int			per;			/* ConfigPer bits */
+	const char *unit;
+	QuotaKind	kind;
+	Numeric		amount;			/* NULL = no limit */
+	int64		period_ns;		/* token_bucket */
+	bool		monthly;		/* allowance */
+	int32		period_count;
+	TimestampTz anchor_us;
+	int64		burst;			/* -1 = not given */
+	bool		per_seat;
+	bool		external;
+	bool		has_exempt;		/* some tenant or tier is exempt */
+	int64		lifetime_ns;
+	bool		young;			/* than the last crash */
+	int64		changed_ns;
+} PolicyLimit;
+
+typedef struct PolicyCost
+{
+	const char *endpoint;		/* NULL = all */
+	const char *unit;
+	int64		cost;
+} PolicyCost;
+
+/* An override of one limit, of a tier or a tenant. */
+typedef struct PolicyOverride
+{
+	const char *provider;		/* NULL = across providers */
+	const char *name;
+	Numeric		amount;			/* NULL = inherited */
+	Numeric		multiplier;		/* NULL = 1 */
+	int64		burst;			/* -1 = inherited */
+	bool		exempt;			/* all three are NULL */
+	int64		changed_ns;
+} PolicyOverride;
+
+typedef struct PolicyProvider
+{
+	char		name[QUOTA_NAME_LEN];	/* hash key */
+	Numeric		safety;
+	const char *share_unit;
+	int64		retry_base_ns;
+	int64		retry_max_ns;
+	int64		lease_ns;
+	bool		lost_refunds;
+	bool		young;
+	int64		changed_ns;
+	int			per_used;		/* ConfigPer bits of limits */
+	List	   *limits;			/* of PolicyLimit */
+	List	   *costs;			/* of PolicyCost */
+} PolicyProvider;
+
+typedef struct PolicyTier
+{
+	char		name[QUOTA_NAME_LEN];	/* hash key */
+	int64		weight_milli;
+	int32		max_in_flight;	/* -1 = none */
+	List	   *overrides;		/* of PolicyOverride */
+} PolicyTier;
+
+typedef struct PolicyClass
+{
+	char		name[QUOTA_NAME_LEN];	/* hash key */
+	int			rank;
+} PolicyClass;
+
+typedef struct PolicyRules
+{
+	Oid			extension;
+	uint64		number;			/* global change counter */
+	uint64		serial;			/* change_load_serial() */
+	MemoryContext context;		/* all of it */
+	HTAB	   *providers;
+	HTAB	   *tiers;
+	HTAB	   *classes;
+	int			per_used;		/* ConfigPer bits of across */
+	List	   *across;			/* of PolicyLimit */
+} PolicyRules;
+
+/*
+ * The content of a tenant; what identifies a cached one is in policy.c.
+ */
+typedef struct PolicyTenant
+{
+	bool		exists;
+	bool		suspended;
+	bool		young;
+	char		tier[QUOTA_NAME_LEN];
+	int32		seats;
+	int64		weight_milli;	/* -1 = the tier's */
+	int32		max_in_flight;	/* -1 = the tier's */
+	int64		changed_ns;
+	List	   *overrides;		/* of PolicyOverride */
+	MemoryContext context;		/* of overrides; NULL when there are none */
+} PolicyTenant;
+
+/* Both read under a latest snapshot taken now; throw only when out of luck. */
+extern PolicyRules *policy_load_rules(MemoryContext parent);
+extern void policy_load_tenant(MemoryContext parent, const char *name,
+							   PolicyTenant *tenant);
+
+extern const PolicyOverride *policy_find_override(const List *overrides,
+												  const PolicyLimit *limit);
+
+#endif							/* QUOTA_POLICY_LOAD_H */

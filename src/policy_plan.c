@@ -1,0 +1,478 @@
+/*
+ * policy_plan.c
+ *		Compiles the plan of a call: which limits match it, what it costs in each
+ *		of them, what each allows, and the identities of everything involved.
+ *
+ * A limit matches when its provider and endpoint pattern do, when the call
+ * names the user, connection and resource it is kept by, when the tenant is
+ * not exempt, and when the call costs something in its unit.  Calls may name
+ * measured units themselves, so a limit of another unit than "request" stays in
+ * the plan with cost 0.
+ *
+ * Terms are in the order of locking: those of the database slot first, then
+ * by key, which makes it the same in every backend.
+ */
+#include "policy_plan.h"
+
+#include "config.h"
+#include "credit.h"
+#include "error.h"
+#include "key.h"
+#include "match.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "policy_amount.h"
+#include "utils/memutils.h"
+
+/* The limit that max_in_flight of a tenant or tier stands for. */
+#define IN_FLIGHT_NAME		"max_in_flight"
+#define IN_FLIGHT_LIFETIME	(60 * QUOTA_NS_PER_S)
+
+/* A plan in the making. */
+typedef struct Draft
+{
+	const PolicySource *source;
+	int			n;
+	QuotaTerm	terms[QUOTA_MAX_TERMS];
+} Draft;
+
+/* ---- costs ---- */
+
+/* Same endpoint, or a row for all of them if "all"? */
+static bool
+cost_applies(const PolicyCost *c, const char *endpoint, bool all)
+{
+	if (all)
+		return c->endpoint == NULL;
+	return c->endpoint != NULL && endpoint != NULL &&
+		strcmp(c->endpoint, endpoint) == 0;
+}
+
+/* Cost of one call in a unit: of its endpoint, else of all, else 1 or 0. */
+static int64
+cost_of(const PolicySource *s, const char *unit)
+{
+	for (int all = 0; all <= 1; all++)
+	{
+		ListCell   *lc;
+
+		foreach(lc, s->provider->costs)
+		{
+			const PolicyCost *c = lfirst(lc);
+
+			if (strcmp(c->unit, unit) == 0 &&
+				cost_applies(c, s->call->endpoint, all))
+				return c->cost;
+		}
+	}
+	return strcmp(unit, "request") == 0 ? 1 : 0;
+}
+
+/* May the unit cost nothing at some endpoint of the provider? */
+static bool
+ever_free(const PolicyProvider *provider, const char *unit)
+{
+	ListCell   *lc;
+
+	if (strcmp(unit, "request") != 0)
+		return true;
+	foreach(lc, provider->costs)
+	{
+		const PolicyCost *c = lfirst(lc);
+
+		if (c->cost == 0 && strcmp(c->unit, unit) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* ---- identities ---- */
+
+/* What the call says for the words of "per", in the order of ConfigPer. */
+static void
+per_values(const QuotaCall *call, const char *values[N_PER])
+{
+	values[0] = call->tenant;
+	values[1] = call->user;
+	values[2] = call->connection;
+	values[3] = call->resource;
+	values[4] = call->endpoint;
+	values[5] = call->class_name;
+}
+
+/* Values joined by '/', cut to what views show. */
+static char *
+make_label(int per, const char *const values[N_PER])
+{
+	char	   *label = palloc(QUOTA_NAME_LEN * N_PER + 1);
+	char	   *end = label;
+	int			len;
+
+	for (int i = 0; i < N_PER; i++)
+	{
+		if ((per & (1 << i)) == 0)
+			continue;
+		if (end > label)
+			*end++ = '/';
+		if (values[i])
+			end = stpcpy(end, values[i]);
+	}
+	len = pg_mbcliplen(label, end - label, QUOTA_LABEL_LEN - 1);
+	label[len] = '\0';
+	return label;
+}
+
+/* Keys of the bucket and of the ledger account, and the label. */
+static void
+identify(QuotaTerm *t, const PolicySource *s, const char *provider, int per)
+{
+	const char *values[N_PER];
+	const char *parts[3 + N_PER];
+	const char *stable[2 + N_PER];
+
+	per_values(s->call, values);
+	parts[0] = stable[0] = provider;
+	parts[1] = stable[1] = t->name;
+	parts[2] = quota_kind_name(t->kind);	/* another kind, another bucket */
+	for (int i = 0; i < N_PER; i++)
+		parts[3 + i] = stable[2 + i] = (per & (1 << i)) ? values[i] : NULL;
+
+	if (t->kind == QUOTA_ALLOWANCE)
+	{
+		quota_stable_hash(QUOTA_SPACE_ACCOUNT, lengthof(stable), stable,
+						  t->account);
+		t->key = quota_account_key(MyDatabaseId, s->extension, t->account);
+	}
+	else
+		t->key = quota_key(MyDatabaseId, s->extension, QUOTA_SPACE_BUCKET,
+						   lengthof(parts), parts);
+	t->label = make_label(per, values);
+}
+
+/* Keys of tenant, share and flow. */
+static void
+identify_plan(QuotaPlan *plan, const PolicySource *s)
+{
+	const char *parts[] = {s->call->provider, s->call->tenant,
+	s->call->class_name, s->call->endpoint};
+
+	plan->tenant_key = quota_key(MyDatabaseId, s->extension,
+								 QUOTA_SPACE_TENANT, 2, parts);
+	plan->share_key = quota_key(MyDatabaseId, s->extension,
+								QUOTA_SPACE_SHARE, 3, parts);
+	plan->flow_key = quota_key(MyDatabaseId, s->extension,
+							   QUOTA_SPACE_FLOW, 4, parts);
+}
+
+/* ---- terms ---- */
+
+/* Does the limit's pattern take the call's endpoint?  None counts as "". */
+static bool
+endpoint_matches(const PolicyLimit *limit, const QuotaCall *call)
+{
+	return limit->endpoint == NULL ||
+		match_glob(limit->endpoint, call->endpoint ? call->endpoint : "");
+}
+
+/* Does the call name what the limit is kept by? */
+static bool
+per_matches(const PolicyLimit *limit, const QuotaCall *call)
+{
+	return ((limit->per & PER_TENANT) == 0 || call->tenant) &&
+		((limit->per & PER_USER) == 0 || call->user) &&
+		((limit->per & PER_CONNECTION) == 0 || call->connection) &&
+		((limit->per & PER_RESOURCE) == 0 || call->resource);
+}
+
+/* A new term, all zero.  Throws 54000. */
+static QuotaTerm *
+new_term(Draft *d)
+{
+	QuotaTerm  *t;
+
+	if (d->n == QUOTA_MAX_TERMS)
+		quota_error_too_many_terms(d->source->call->tenant,
+								   d->source->call->provider);
+	t = &d->terms[d->n++];
+	memset(t, 0, sizeof(*t));
+	t->bucket = QUOTA_NO_INDEX;
+	t->journal_hint = QUOTA_NO_INDEX;
+	t->rate.den = 1;
+	return t;
+}
+
+/* The override that holds: on a shared limit only exemptions count. */
+static const PolicyOverride *
+applicable(const List *overrides, const PolicyLimit *limit)
+{
+	const PolicyOverride *o = policy_find_override(overrides, limit);
+
+	if (o && !o->exempt && (limit->per & PER_TENANT) == 0)
+		return NULL;
+	return o;
+}
+
+/*
+ * From when on the rate of a limit applies: the last change of any row that
+ * took part, or of one that no longer does.
+ */
+static int64
+rate_since(const PolicySource *s, const PolicyLimit *limit, int64 changed_ns)
+{
+	int64		since = changed_ns;
+
+	if (limit->external)
+		since = Max(since, s->provider->changed_ns);
+	if (limit->per & PER_TENANT)
+	{
+		since = Max(since, s->tenant->changed_ns);
+		since = Max(since, s->global_deleted_ns);
+		since = Max(since, s->tenant_deleted_ns);
+	}
+	return since;
+}
+
+/* Is the bucket younger than the last crash, whatever happened before? */
+static bool
+starts_full(const PolicySource *s, const PolicyLimit *limit)
+{
+	return limit->young || (limit->provider && s->provider->young) ||
+		((limit->per & PER_TENANT) && s->tenant->young);
+}
+
+/* Every call to the provider meets it, whoever makes it. */
+static bool
+is_wide(const PolicySource *s, const PolicyLimit *limit)
+{
+	if (limit->per != 0 || limit->endpoint != NULL || limit->has_exempt)
+		return false;
+	return limit->kind == QUOTA_CONCURRENCY ||
+		!ever_free(s->provider, limit->unit);
+}
+
+/* Everything of a term but cost, capacity and rate. */
+static void
+fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
+{
+	t->slot = limit->provider ? s->slot : s->database_slot;
+	t->kind = limit->kind;
+	t->own = (limit->per & PER_TENANT) != 0;
+	t->wide = is_wide(s, limit);
+	t->starts_full = starts_full(s, limit);
+	t->name = limit->name;
+	t->unit = limit->unit;
+	t->lifetime_ns = limit->lifetime_ns;
+	t->monthly = limit->monthly;
+	t->period_count = limit->period_count;
+	t->anchor_us = limit->anchor_us;
+	identify(t, s, limit->provider, limit->per);
+}
+
+/* Adds the term of a limit, if it matches. */
+static void
+add_limit(Draft *d, const PolicyLimit *limit)
+{
+	const PolicySource *s = d->source;
+	const PolicyOverride *tier;
+	const PolicyOverride *tenant;
+	PolicyAmount amount;
+	QuotaTerm  *t;
+	int64		cost;
+
+	if (!endpoint_matches(limit, s->call) || !per_matches(limit, s->call))
+		return;
+	cost = limit->kind == QUOTA_CONCURRENCY ? 1 : cost_of(s, limit->unit);
+	if (cost == 0 && strcmp(limit->unit, "request") == 0)
+		return;
+	tier = s->tier ? applicable(s->tier->overrides, limit) : NULL;
+	tenant = applicable(s->tenant->overrides, limit);
+	amount = policy_amount(limit, tier, tenant, s->tenant->seats,
+						   s->provider->safety);
+	if (!amount.limited)
+		return;
+
+	t = new_term(d);
+	fill_term(t, s, limit);
+	t->cost = cost;
+	t->capacity = amount.capacity;
+	t->rate = amount.rate;
+	t->since_ns = rate_since(s, limit, amount.changed_ns);
+}
+
+/* Adds the term for max_in_flight of the tenant or, failing that, its tier. */
+static void
+add_in_flight(Draft *d)
+{
+	const PolicySource *s = d->source;
+	int32		most = s->tenant->max_in_flight;
+	PolicyLimit limit = {0};
+	QuotaTerm  *t;
+
+	if (most < 0 && s->tier)
+		most = s->tier->max_in_flight;
+	if (most < 0 || s->call->tenant == NULL)
+		return;
+	limit.provider = s->provider->name;
+	limit.name = IN_FLIGHT_NAME;
+	limit.per = PER_TENANT;
+	limit.unit = "request";
+	limit.kind = QUOTA_CONCURRENCY;
+	limit.lifetime_ns = IN_FLIGHT_LIFETIME;
+
+	t = new_term(d);
+	fill_term(t, s, &limit);
+	t->cost = 1;
+	t->capacity = most;
+}
+
+/* qsort comparator: the order of locking, then by name. */
+static int
+compare_terms(const void *a, const void *b, void *database_slot)
+{
+	const QuotaTerm *x = a;
+	const QuotaTerm *y = b;
+	bool		x_across = x->slot == *(uint32 *) database_slot;
+	bool		y_across = y->slot == *(uint32 *) database_slot;
+
+	if (x_across != y_across)
+		return x_across ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+/* All terms, sorted. */
+static void
+draft_terms(Draft *d)
+{
+	uint32		database_slot = d->source->database_slot;
+	ListCell   *lc;
+
+	foreach(lc, d->source->rules->across)
+		add_limit(d, lfirst(lc));
+	foreach(lc, d->source->provider->limits)
+		add_limit(d, lfirst(lc));
+	add_in_flight(d);
+	qsort_arg(d->terms, d->n, sizeof(QuotaTerm), compare_terms,
+			  &database_slot);
+}
+
+/* ---- the plan ---- */
+
+/* Room for a string in the plan's chunk; NULL needs none. */
+static Size
+string_size(const char *string)
+{
+	return string ? strlen(string) + 1 : 0;
+}
+
+/* Copies a string to *end and moves that on. */
+static const char *
+pack_string(char **end, const char *string)
+{
+	char	   *copy = *end;
+
+	if (string == NULL)
+		return NULL;
+	*end = stpcpy(copy, string) + 1;
+	return copy;
+}
+
+/* The longest lifetime a permit of this provider may have been given. */
+static int64
+longest_lifetime(const PolicySource *s)
+{
+	int64		longest = IN_FLIGHT_LIFETIME;
+	ListCell   *lc;
+
+	foreach(lc, s->rules->across)
+		longest = Max(longest, ((PolicyLimit *) lfirst(lc))->lifetime_ns);
+	foreach(lc, s->provider->limits)
+		longest = Max(longest, ((PolicyLimit *) lfirst(lc))->lifetime_ns);
+	return longest;
+}
+
+/* Everything of a plan but terms and strings. */
+static void
+fill_plan(QuotaPlan *plan, const PolicySource *s)
+{
+	const PolicyTenant *tenant = s->tenant;
+
+	plan->extension = s->extension;
+	plan->slot = s->slot;
+	plan->database_slot = s->database_slot;
+	plan->tenant_index = QUOTA_NO_INDEX;
+	plan->suspended = tenant->suspended;
+	plan->weight_milli = tenant->weight_milli > 0 ? tenant->weight_milli
+		: s->tier ? s->tier->weight_milli : 1000;
+	plan->rank = s->rank;
+	plan->max_lifetime_ns = longest_lifetime(s);
+	plan->share_cost = Max(cost_of(s, s->provider->share_unit), 1);
+	plan->lease_ns = s->provider->lease_ns;
+	plan->retry_base_ns = s->provider->retry_base_ns;
+	plan->retry_max_ns = s->provider->retry_max_ns;
+	plan->lost_refunds = s->provider->lost_refunds;
+	identify_plan(plan, s);
+}
+
+/* Bytes of a plan with all its strings. */
+static Size
+plan_size(const Draft *d)
+{
+	const QuotaCall *call = d->source->call;
+	Size		size = offsetof(QuotaPlan, terms) + d->n * sizeof(QuotaTerm);
+
+	size += string_size(call->tenant) + string_size(call->provider) +
+		string_size(call->endpoint) + string_size(call->class_name) +
+		string_size(d->source->provider->share_unit);
+	for (int i = 0; i < d->n; i++)
+		size += string_size(d->terms[i].name) +
+			string_size(d->terms[i].unit) + string_size(d->terms[i].label);
+	return size;
+}
+
+/* The finished plan, in one chunk. */
+static QuotaPlan *
+pack(const Draft *d, MemoryContext context)
+{
+	const QuotaCall *call = d->source->call;
+	QuotaPlan  *plan = MemoryContextAllocZero(context, plan_size(d));
+	char	   *end = (char *) &plan->terms[d->n];
+
+	fill_plan(plan, d->source);
+	plan->tenant = pack_string(&end, call->tenant);
+	plan->provider = pack_string(&end, call->provider);
+	plan->endpoint = pack_string(&end, call->endpoint);
+	plan->class_name = pack_string(&end, call->class_name);
+	plan->share_unit = pack_string(&end, d->source->provider->share_unit);
+	plan->nterms = d->n;
+	for (int i = 0; i < d->n; i++)
+	{
+		QuotaTerm  *t = &plan->terms[i];
+
+		*t = d->terms[i];
+		t->name = pack_string(&end, t->name);
+		t->unit = pack_string(&end, t->unit);
+		t->label = pack_string(&end, t->label);
+		plan->across |= t->slot == plan->database_slot;
+	}
+	return plan;
+}
+
+/* See policy_plan.h. */
+QuotaPlan *
+policy_compile(const PolicySource *source, MemoryContext context)
+{
+	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext,
+												  "quota plan",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(scratch);
+	Draft	   *draft = palloc(sizeof(Draft));
+	QuotaPlan  *plan;
+
+	draft->source = source;
+	draft->n = 0;
+	draft_terms(draft);
+	plan = pack(draft, context);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(scratch);
+	return plan;
+}

@@ -1,0 +1,33 @@
+/*
+ * policy_plan.h
+ *		Compiling a plan out of loaded rows.
+ */
+#ifndef QUOTA_POLICY_PLAN_H
+#define QUOTA_POLICY_PLAN_H
+
+#include "policy_load.h"
+
+/* What a plan is made of. */
+typedef struct PolicySource
+{
+	const QuotaCall *call;		/* class_name is not NULL */
+	Oid			extension;
+	const PolicyRules *rules;
+	const PolicyProvider *provider;
+	const PolicyTenant *tenant;
+	const PolicyTier *tier;		/* NULL if it has no row */
+	int			rank;
+	uint32		slot;			/* of the provider */
+	uint32		database_slot;
+	int64		global_deleted_ns;	/* last deletions that may have changed a */
+	int64		tenant_deleted_ns;	/* rate, by the two change counters */
+} PolicySource;
+
+/*
+ * One chunk of memory in "context".  What says how current it is (numbers,
+ * generations, provisional) is left to the caller.  Throws 54000.
+ */
+extern QuotaPlan *policy_compile(const PolicySource *source,
+								 MemoryContext context);
+
+#endif							/* QUOTA_POLICY_PLAN_H */

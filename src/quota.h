@@ -1,0 +1,104 @@
+/*
+ * quota.h
+ *		What every file of the extension shares: limits of the code, names of
+ *		outcomes, settings, and the first line of every SQL entry point.
+ *
+ * Times: *_ns is the quota clock (monotonic, nanoseconds, see clock.c), *_us
+ * the wall clock (TimestampTz).  Amounts are int64 units.
+ */
+#ifndef QUOTA_H
+#define QUOTA_H
+
+#include "postgres.h"
+
+#include "compat.h"
+#include "datatype/timestamp.h"
+
+/* ---- limits of the code, each named in the README ---- */
+
+#define QUOTA_MAX_TERMS		12	/* limits that may match one call */
+#define QUOTA_MAX_CLASSES	16	/* rows of quota.classes */
+#define QUOTA_NAME_LEN		128 /* bytes of a tenant, endpoint, provider, class
+								 * or limit name, terminator included */
+#define QUOTA_LABEL_LEN		64	/* what views show of a bucket's key */
+#define QUOTA_MAX_AMOUNT	INT64CONST(1000000000000000)	/* 1e15 units */
+#define QUOTA_MAX_COST		INT64CONST(1000000000)	/* 1e9 units a call */
+#define QUOTA_NS_PER_US		INT64CONST(1000)
+#define QUOTA_NS_PER_S		INT64CONST(1000000000)
+#define QUOTA_NO_INDEX		UINT32_MAX
+
+/* "not before" and wake-up times that never come by themselves */
+#define QUOTA_NEVER			PG_INT64_MAX
+
+typedef enum QuotaReason
+{
+	QUOTA_OK,
+	QUOTA_RATE_LIMITED,
+	QUOTA_CONCURRENCY_LIMITED,
+	QUOTA_QUOTA_EXHAUSTED,
+	QUOTA_SUSPENDED,
+	QUOTA_EXCEEDS_CAPACITY,
+	/* reasons only a flow can have */
+	QUOTA_EMPTY,				/* no ready job */
+	QUOTA_SCHEDULED,			/* only jobs whose time has not come */
+	QUOTA_UNCONFIGURED			/* its tenant or provider has no row */
+} QuotaReason;
+#define QUOTA_N_REASONS (QUOTA_UNCONFIGURED + 1)
+
+typedef enum QuotaKind
+{
+	QUOTA_TOKEN_BUCKET,
+	QUOTA_CONCURRENCY,
+	QUOTA_ALLOWANCE
+} QuotaKind;
+
+/* 128 bits of a keyed SHA-256 over what identifies a thing; see key.c */
+typedef struct QuotaKey
+{
+	uint64		w[2];
+} QuotaKey;
+
+static inline bool
+quota_key_equal(const QuotaKey *a, const QuotaKey *b)
+{
+	return a->w[0] == b->w[0] && a->w[1] == b->w[1];
+}
+
+/* ---- settings (init.c) ---- */
+
+extern PGDLLIMPORT int quota_max_providers;
+extern PGDLLIMPORT int quota_max_tenants;
+extern PGDLLIMPORT int quota_max_flows;
+extern PGDLLIMPORT int quota_max_buckets;
+extern PGDLLIMPORT int quota_max_permits;
+extern PGDLLIMPORT int quota_job_retention;	/* seconds */
+extern PGDLLIMPORT bool quota_testing;
+
+/*
+ * The first line of every SQL entry point: not preloaded, or an extension of
+ * another version -> 55000; absorbs pending invalidations.  quota_enter_write
+ * also refuses a standby and a READ ONLY transaction (25006) and parallel
+ * mode, naming "function".
+ */
+extern void quota_enter(void);
+extern void quota_enter_write(const char *function);
+
+/* ---- clock.c ---- */
+
+extern int64 quota_now_ns(void);
+extern TimestampTz quota_wall_us(void);
+
+/*
+ * Steady time: what rows store of the quota clock.  A TimestampTz that never
+ * steps; a constant away from the quota clock as long as there is no crash.
+ */
+extern TimestampTz quota_steady_us(void);
+extern TimestampTz quota_steady_of(int64 at_ns);
+extern int64 quota_ns_of_steady(TimestampTz steady_us);
+
+/* ---- name.c: names of enums, the same in SQL, views and messages ---- */
+
+extern const char *quota_reason_name(QuotaReason reason);
+extern const char *quota_kind_name(QuotaKind kind);
+
+#endif							/* QUOTA_H */

@@ -1,0 +1,95 @@
+/*
+ * rows.h
+ *		Reaching rows of our own tables as logical replication apply does: index
+ *		scan under a dirty snapshot, lock with SKIP, recheck, write through the
+ *		table access method with indexes, constraints and row triggers.  So
+ *		neither the caller's isolation level nor the planner matters, and no scan
+ *		takes predicate locks.
+ *
+ * The caller has an active snapshot (any SQL function has), which keeps row
+ * versions it was shown from being recycled before it locks them; and has taken
+ * on the role of the extension's owner, since no rights are checked here but
+ * row triggers run.  The tables are heaps.
+ *
+ * Waiting: nothing here waits for another transaction, with three exceptions
+ * that come with the operations: a table under ACCESS EXCLUSIVE, a unique key
+ * that an open transaction is inserting too, and row_delete() on quota.jobs
+ * while a foreign key check holds the row.
+ *
+ * Isolation: in REPEATABLE READ nothing here fails with 40001.  In SERIALIZABLE
+ * reading takes no predicate locks and meets none; a write still counts as a
+ * conflict with serializable transactions that read the same row through SQL.
+ *
+ * Every write is a command of its own: later commands and later calls of this
+ * file see it, so that a claim and its completion may stand in one statement.
+ * Its AFTER ROW triggers have fired when the function returns; statement
+ * triggers don't fire.
+ */
+#ifndef QUOTA_ROWS_H
+#define QUOTA_ROWS_H
+
+#include "catalog.h"
+
+#include "access/skey.h"
+#include "executor/tuptable.h"
+#include "utils/relcache.h"
+
+typedef struct RowTable RowTable;	/* an open table with what writing needs */
+typedef struct RowScan RowScan;
+
+typedef enum RowOutcome
+{
+	ROW_LOCKED,					/* slot holds the latest version, locked */
+	ROW_BUSY,					/* somebody else has it locked, not updated */
+	ROW_CHANGED					/* updated or deleted since the scan, or just
+								 * being so: that transaction's callback has
+								 * yet to run or ran after the scan began */
+} RowOutcome;
+
+/* Takes ROW EXCLUSIVE, which stays until the transaction ends. */
+extern RowTable *row_open(QuotaRelation rel);
+extern void row_close(RowTable *table);
+extern Relation row_relation(RowTable *table);
+extern TupleTableSlot *row_slot(RowTable *table);	/* a new slot, freed by close */
+
+/*
+ * Keys are of the index's columns, forward in index order; collations are
+ * filled in.
+ */
+extern RowScan *row_scan_begin(RowTable *table, QuotaRelation index,
+							   int nkeys, ScanKey keys);
+
+/*
+ * Next row version that is committed or our own, or whose insert, update or
+ * delete by another transaction is in progress (*in_progress = true then: skip
+ * it).  A row that we update during the scan may come again in its new version.
+ */
+extern bool row_scan_next(RowScan *scan, TupleTableSlot *slot,
+						  bool *in_progress);
+extern void row_scan_end(RowScan *scan);
+
+/* the version in slot, as scanned or locked, was written by this transaction */
+extern bool row_is_ours(TupleTableSlot *slot);
+
+/*
+ * Locks the row in slot, never waits: as an update of no key column does in
+ * quota.jobs, so that foreign keys to it don't matter, as a delete does
+ * elsewhere.  Unless the answer is ROW_LOCKED the slot's contents are stale.
+ */
+extern RowOutcome row_lock(RowTable *table, TupleTableSlot *slot);
+
+/*
+ * slot was locked by row_lock() and is stale afterwards; arrays are indexed by
+ * attribute number - 1.  row_insert() wants a value for every column: it
+ * evaluates no defaults, though generated columns are computed.  All throw what
+ * constraints and triggers throw, and 27000 when a BEFORE trigger suppresses
+ * the write.
+ */
+extern void row_update(RowTable *table, TupleTableSlot *slot,
+					   const Datum *values, const bool *nulls,
+					   const bool *replace);
+extern void row_delete(RowTable *table, TupleTableSlot *slot);
+extern void row_insert(RowTable *table, const Datum *values,
+					   const bool *nulls);
+
+#endif							/* QUOTA_ROWS_H */

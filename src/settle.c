@@ -1,0 +1,196 @@
+/*
+ * settle.c
+ *		What happens to a permit after the call: quota_settle(), quota_release(),
+ *		quota_extend().
+ *
+ * Settling marks the permit at once, so that no other session can settle it too,
+ * and gives back at commit; see permit.c.  The row of an open hold is resolved in
+ * the caller's transaction (credit.c) and is what makes it once only over
+ * crashes.
+ */
+#include "decide.h"
+
+#include "args.h"
+#include "catalog.h"
+#include "credit.h"
+#include "error.h"
+#include "journal.h"
+#include "miscadmin.h"
+#include "permit.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(quota_settle);
+PG_FUNCTION_INFO_V1(quota_release);
+PG_FUNCTION_INFO_V1(quota_extend);
+
+/* How much of its charge a settled call keeps. */
+typedef enum Keep
+{
+	KEEP_ALL,					/* as estimated, or as units say */
+	KEEP_RATE,					/* not billed: credits return */
+	KEEP_NOTHING				/* never sent */
+} Keep;
+
+/* Units of one part of n calls that stay charged. */
+static int64
+final_amount(const QuotaPart *part, Keep keep, const QuotaUnits *units, int n)
+{
+	uint64		unit = quota_buckets[part->bucket].unit_hash;
+
+	if (keep == KEEP_NOTHING ||
+		(keep == KEEP_RATE && part->kind == QUOTA_ALLOWANCE))
+		return 0;
+	for (int i = 0; units && i < units->n; i++)
+		if (quota_unit_hash(units->u[i].unit) == unit)
+			return units->u[i].amount * n;
+	return part->amount;
+}
+
+static void
+set_finals(uint32 index, Keep keep, const QuotaUnits *units, int64 now_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	for (int i = 0; i < p->nparts; i++)
+		if (p->parts[i].kind != QUOTA_CONCURRENCY)
+			permit_set_final(index, i, final_amount(&p->parts[i], keep, units, p->n),
+							 now_ns);
+}
+
+/*
+ * Marks the permit and sets what stays charged.  False when it is not open, which
+ * leaves the row of its hold, if any, to decide.  Throws 55P03.
+ */
+static bool
+mark(int64 permit, Keep keep, const QuotaUnits *units, bool *has_hold)
+{
+	int64		now_ns;
+	PermitMark	result;
+	uint32		index;
+
+	*has_hold = false;
+
+	journal_reserve(QUOTA_MAX_TERMS);
+	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
+	if (index == QUOTA_NO_INDEX)
+		return false;
+	now_ns = quota_now_ns();	/* under the lock: nobody is ahead of us */
+	result = permit_mark(index, now_ns);
+	*has_hold = quota_permits[index].has_hold;
+	if (result == PERMIT_MARKED)
+	{
+		set_finals(index, keep, units, now_ns);
+		if (keep != KEEP_NOTHING && permit_is_ours(index))
+			journal_permit_spent(index);
+	}
+	permit_unlock(index);
+	if (result == PERMIT_BUSY)
+		quota_error_permit_busy(permit);
+	return result == PERMIT_MARKED;
+}
+
+/* False when there is neither an open permit nor an open hold. */
+static bool
+finish(int64 permit, Keep keep, const QuotaUnits *units)
+{
+	bool		has_hold;
+	bool		marked = mark(permit, keep, units, &has_hold);
+
+	if (marked && !has_hold)
+		return true;
+	/* credits only return with the row that says they were held */
+	return credit_resolve(permit, keep == KEEP_ALL, units, marked);
+}
+
+/* See decide.h. */
+bool
+quota_settle_permit(int64 permit, bool billed, const QuotaUnits *units)
+{
+	return finish(permit, billed ? KEEP_ALL : KEEP_RATE, units);
+}
+
+/* quota_settle(permit, billed, units): see its COMMENT. */
+Datum
+quota_settle(PG_FUNCTION_ARGS)
+{
+	int64		permit;
+	bool		billed;
+	QuotaUnits *units;
+
+	quota_enter_write("quota_settle()");
+	permit = quota_arg_int64(fcinfo, 0, "permit", PG_INT64_MIN, PG_INT64_MAX);
+	billed = quota_arg_bool(fcinfo, 1, "billed");
+	units = quota_arg_units(fcinfo, 2);
+	if (!quota_settle_permit(permit, billed, units))
+		quota_error_permit(permit);
+	PG_RETURN_VOID();
+}
+
+/* quota_release(permit): see its COMMENT. */
+Datum
+quota_release(PG_FUNCTION_ARGS)
+{
+	int64		permit;
+
+	quota_enter_write("quota_release()");
+	permit = quota_arg_int64(fcinfo, 0, "permit", PG_INT64_MIN, PG_INT64_MAX);
+	if (!finish(permit, KEEP_NOTHING, NULL))
+		quota_error_permit(permit);
+	PG_RETURN_VOID();
+}
+
+/*
+ * Moves the end of an open permit to now + by.  At most its own lifetime ahead,
+ * because after a crash calls in flight are forgotten after one lifetime (G14).
+ */
+static int64
+extend(int64 permit, int64 by_ns)
+{
+	uint32		index = permit_lock(permit, MyDatabaseId,
+									quota_catalog()->extension);
+	QuotaPermit *p;
+	bool		busy;
+	bool		over = false;
+	int64		lifetime_ns;
+	int64		now_ns;
+	int64		end_ns;
+
+	if (index == QUOTA_NO_INDEX)
+		quota_error_permit(permit);
+	p = &quota_permits[index];
+	busy = p->marked || (p->state == QUOTA_PERMIT_OPEN && !permit_is_ours(index));
+	now_ns = quota_now_ns();
+	lifetime_ns = p->lifetime_ns;
+	if (!busy && by_ns <= lifetime_ns)
+		over = !permit_extend(index, Max(p->expires_ns, now_ns + by_ns), now_ns);
+	end_ns = p->expires_ns;
+	permit_unlock(index);
+	if (busy)
+		quota_error_permit_busy(permit);
+	if (over)
+		quota_error_permit(permit);
+	if (by_ns > lifetime_ns)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"by\" exceeds the permit's lifetime"),
+				 errdetail("The lifetime is %lld milliseconds.",
+						   (long long) (lifetime_ns / 1000000)),
+				 errhint("Extend repeatedly, or raise quota.limits.permit_lifetime.")));
+	return end_ns;
+}
+
+/* quota_extend(permit, by): see its COMMENT. */
+Datum
+quota_extend(PG_FUNCTION_ARGS)
+{
+	int64		permit;
+	int64		by_ns;
+	int64		end_ns;
+
+	quota_enter_write("quota_extend()");
+	permit = quota_arg_int64(fcinfo, 0, "permit", PG_INT64_MIN, PG_INT64_MAX);
+	by_ns = quota_arg_interval(fcinfo, 1, "by");
+	end_ns = extend(permit, by_ns);
+	PG_RETURN_TIMESTAMPTZ(quota_wall_us() +
+						  (end_ns - quota_now_ns()) / QUOTA_NS_PER_US);
+}

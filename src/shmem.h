@@ -1,0 +1,409 @@
+/*
+ * shmem.h
+ *		Everything that lives in shared memory, and who may touch it.
+ *
+ * Objects live in fixed arrays and refer to each other by array index; an
+ * index of an object never changes while the object is in use.
+ *
+ *	slot		one provider of one database (or, with an empty provider name,
+ *				the database itself: limits across providers, load state of the
+ *				queue).  Owns a lock.
+ *	bucket		the state of one limit for one key; owned by one slot
+ *	permit		an admitted call that has something to settle; owned by one slot
+ *	tenant		a tenant at one provider: counters, current weight
+ *	share		a tenant within one class: its place in the fair order
+ *	flow		ready work of one share and endpoint
+ *
+ * LOCKING
+ *
+ * QuotaSlot.lock protects every field of the slot and of the objects it owns,
+ * unless the field says otherwise.  "quota_shared->directory" protects the hash
+ * chains, free lists and the fields key, chain, used and owner of all objects;
+ * an owner's lock is held as well whenever an object it owns is inserted or
+ * removed, so holding either is enough to rely on (owner, key) of an object.
+ *
+ * Order: database slot's lock, provider slots' locks by rising index,
+ * directory; events_lock is a leaf like it and taken together with no other
+ * leaf.  A backend holds more than one provider slot's lock nowhere.
+ * While any of these is held: no allocation, no error, no catalog access, no
+ * I/O, no wait except for a lock further right in this order.
+ *
+ * A backend may remember an index across transactions if it verifies, under
+ * the slot's lock, that owner and key still match (quota_bucket_is()).  To rely
+ * on it without verifying it must hold a pin (field pins), which only the
+ * journal and permits do: a pinned object is never removed.
+ */
+#ifndef QUOTA_SHMEM_H
+#define QUOTA_SHMEM_H
+
+#include "quota.h"
+
+#include "bucket.h"
+#include "fair.h"
+#include "lib/ilist.h"
+#include "lib/pairingheap.h"
+#include "port/atomics.h"
+#include "position.h"
+#include "storage/condition_variable.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+
+/* Head of every object that is found by key (table.c). */
+typedef struct QuotaEntry
+{
+	QuotaKey	key;
+	uint32		chain;			/* next in hash chain or free list */
+	uint32		owner;			/* index of the owning slot */
+	bool		used;
+} QuotaEntry;
+
+/* EMPTY -> LOADING -> READY; LOADING falls back to EMPTY when its loader fails */
+typedef enum QuotaLoad
+{
+	QUOTA_LOAD_EMPTY,
+	QUOTA_LOAD_LOADING,
+	QUOTA_LOAD_READY
+} QuotaLoad;
+
+/* Whom a bucket serves: whose flows an event on it may set free. */
+typedef enum QuotaScope
+{
+	QUOTA_SCOPE_OWN,			/* one tenant */
+	QUOTA_SCOPE_SHARED,			/* several */
+	QUOTA_SCOPE_WIDE			/* every call to the provider */
+} QuotaScope;
+
+typedef struct QuotaBucket
+{
+	QuotaEntry	entry;
+	uint8		kind;			/* QuotaKind, fixed at creation */
+	uint8		load;			/* QuotaLoad; only allowances leave READY */
+	pg_atomic_uint32 pins;		/* journal records and permit parts; raised
+								 * under the owner's lock, lowered without */
+	uint32		tenant;			/* the tenant charged for this entry, or
+								 * QUOTA_NO_INDEX */
+
+	Bucket		rate;			/* token_bucket */
+
+	int64		used;			/* concurrency: units of permits out;
+								 * allowance: net units of this period */
+	int64		capacity;		/* as of the last decision; for views */
+	int64		held;			/* allowance: units of linked parts */
+	int64		unknown_until_ns;	/* concurrency after a crash: until then all
+									 * of the capacity counts as in flight */
+	pairingheap parts;			/* permit parts by expiry, not token_bucket */
+	int64		period_start_us;	/* allowance: [start, end) */
+	int64		period_end_us;
+	int64		anchor_us;		/* allowance: the calendar that applied */
+	int32		period_count;
+	bool		period_monthly;
+	uint8		scope;			/* QuotaScope, as of the last decision */
+
+	int64		admitted;		/* units */
+	int64		refused;		/* calls */
+	uint64		unit_hash;		/* of the limit's unit, quota_unit_hash() */
+	char		limit_name[QUOTA_NAME_LEN];
+	char		label[QUOTA_LABEL_LEN];
+} QuotaBucket;
+
+/* What one permit took from one bucket. */
+typedef struct QuotaPart
+{
+	pairingheap_node node;		/* in bucket->parts when linked */
+	uint32		bucket;			/* pinned */
+	uint32		permit;			/* index of the permit this is part of */
+	uint8		kind;
+	bool		linked;			/* in bucket->parts; for concurrency: counted
+								 * in bucket->used, for allowance: in held */
+	int64		amount;			/* units charged */
+	int64		final;			/* once marked: units that stay charged */
+	int64		period_us;		/* allowance: start of the period charged */
+	BucketTake	take;			/* token_bucket: for returns */
+} QuotaPart;
+
+typedef enum QuotaPermitState
+{
+	QUOTA_PERMIT_FREE,
+	QUOTA_PERMIT_OPEN,			/* its transaction has not committed */
+	QUOTA_PERMIT_LIVE,
+	QUOTA_PERMIT_EXPIRED		/* lifetime over, kept only because a
+								 * transaction's chain leads through it */
+} QuotaPermitState;
+
+/*
+ * id = serial * 2^20 + index.  The serial rises by one with every permit and
+ * starts at a random point in every crash epoch, so an old id does not name a
+ * stranger's permit.
+ */
+#define QUOTA_PERMIT_INDEX_BITS 20
+
+typedef struct QuotaPermit
+{
+	int64		id;
+	uint32		chain;			/* free list, both ways; under the directory
+								 * lock, as is state while FREE */
+	uint32		chain_back;
+	uint32		owner;			/* provider slot */
+	uint32		database_slot;	/* owner of some parts' buckets, or
+								 * QUOTA_NO_INDEX */
+	uint8		state;			/* QuotaPermitState */
+	bool		taken;			/* in the chain of the transaction that took it */
+	bool		marked;			/* in the chain of one that settles it */
+	bool		has_hold;		/* a row of quota.holds belongs to it */
+	bool		spent;			/* its call went out: rate tokens stay spent
+								 * even if the taking transaction aborts */
+	int			nparts;
+	int32		n;				/* calls covered */
+	int64		expires_ns;
+	int64		lifetime_ns;	/* as given; bounds quota_extend() */
+	int64		job;			/* job id, or 0 */
+	uint32		tenant;			/* pinned */
+	pairingheap_node node;		/* in slot->permits while OPEN or LIVE */
+	/* chains of the transaction that took or marks it; newest first */
+	uint32		taken_next;
+	uint32		marked_next;
+	int			taker_pid;		/* OPEN: backend whose transaction took it */
+	SubTransactionId taken_sub;
+	SubTransactionId marked_sub;
+	QuotaPart	parts[QUOTA_MAX_TERMS];
+} QuotaPermit;
+
+typedef struct QuotaTenant
+{
+	QuotaEntry	entry;
+	pg_atomic_uint32 pins;		/* buckets, shares and permits that name it */
+	pg_atomic_uint32 nbuckets;	/* bucket places charged to it (G11 ceiling) */
+	int64		weight_milli;	/* as of the last look at its rows */
+	bool		stale;			/* rows changed; weight must be read again */
+	uint32		stale_next;
+	int64		admitted;		/* calls, direct and claimed */
+	int64		refused[QUOTA_N_REASONS];	/* calls */
+	int64		completed;		/* jobs */
+	dlist_head	shares;
+	dlist_head	blocked;		/* its flows that wait for an event */
+	char		name[QUOTA_NAME_LEN];
+} QuotaTenant;
+
+typedef struct QuotaShare
+{
+	QuotaEntry	entry;
+	uint32		tenant;			/* pinned */
+	dlist_node	tenant_node;	/* in tenant->shares */
+	uint32		class_index;
+	uint32		nflows;
+	FairTag		tag;			/* place in the fair order */
+	bool		queued;			/* node is in slot->classes[].heap */
+	pairingheap_node node;
+	pairingheap flows;			/* READY flows, oldest head first */
+	int64		served;			/* cost in share units, committed or open */
+} QuotaShare;
+
+typedef enum QuotaFlowState
+{
+	QUOTA_FLOW_IDLE,			/* nothing known to be there */
+	QUOTA_FLOW_READY,			/* in share->flows */
+	QUOTA_FLOW_PARKED			/* has work that can't run before wake_ns */
+} QuotaFlowState;
+
+typedef struct QuotaFlow
+{
+	QuotaEntry	entry;
+	uint32		share;
+	int64		hash;			/* quota.jobs.flow and quota.leases.flow */
+	uint8		state;			/* QuotaFlowState */
+	uint8		reason;			/* QuotaReason it is not running for */
+	pg_atomic_uint32 pins;		/* journal records that name it */
+	pairingheap_node node;		/* in share->flows when READY */
+	int64		order;			/* its key there */
+	pairingheap_node timer;		/* in slot->timers unless wake_ns is NEVER */
+	int64		wake_ns;		/* PARKED: when it may run again; READY: when a
+								 * returned job comes due */
+	bool		due;			/* READY: one is due, so it goes first */
+	/* PARKED by anything but a lack of ready jobs: an event may free it */
+	bool		blocked;
+	dlist_node	tenant_node;	/* in tenant->blocked */
+	dlist_node	slot_node;		/* in slot->blocked */
+
+	Position	position;		/* where its next job may be */
+	int64		depth;			/* ready or scheduled jobs, committed */
+	int64		in_flight;		/* claimed jobs, committed or open */
+	char		endpoint[QUOTA_NAME_LEN];	/* "" = no endpoint */
+} QuotaFlow;
+
+typedef struct QuotaClass
+{
+	char		name[QUOTA_NAME_LEN];
+	bool		used;
+	int			rank;			/* as of the last look at its row */
+	FairClock	clock;			/* virtual time */
+	pairingheap heap;			/* shares with READY flows, least tag first */
+} QuotaClass;
+
+typedef struct QuotaSlot
+{
+	LWLock		lock;
+	QuotaEntry	entry;
+	Oid			database;
+	Oid			extension;
+	char		provider[QUOTA_NAME_LEN];	/* "" = the database itself */
+
+	pairingheap permits;		/* OPEN and LIVE permits by expiry */
+	QuotaClass	classes[QUOTA_MAX_CLASSES];
+	pairingheap timers;			/* flows by wake_ns */
+	dlist_head	blocked;		/* flows that wait for an event */
+	bool		stale_all;		/* tiers or classes changed */
+	uint32		stale_tenants;	/* list of tenants whose rows changed */
+
+	/* database slot only */
+	uint8		queue_load;		/* QuotaLoad of all flows of the database */
+	ConditionVariable load_cv;	/* loads of this slot's objects finished */
+	pg_atomic_uint64 work_due_ns;	/* when a background worker is wanted */
+	int			worker_pid;		/* 0 = none; protected by lock */
+	pg_atomic_uint32 worker_runs;	/* that did all they had to */
+	int64		trim_position;	/* last job id looked at by the trimming of
+								 * history; the running worker's alone */
+} QuotaSlot;
+
+/* Change counters, hashed by database and tenant; see policy.c. */
+#define QUOTA_N_GENERATIONS 1024
+
+typedef struct QuotaGeneration
+{
+	pg_atomic_uint64 number;
+	pg_atomic_uint64 deleted_ns;	/* last commit that deleted rows */
+} QuotaGeneration;
+
+/* How the clocks run. */
+typedef struct QuotaClock
+{
+	bool		frozen;
+	int64		quota_ns;		/* frozen: the quota clock; running: what to
+								 * add to CLOCK_MONOTONIC */
+	int64		wall_us;		/* frozen: the wall clock */
+} QuotaClock;
+
+typedef struct QuotaTable
+{
+	uint32		free;			/* free list of objects */
+	uint32		n_used;
+	uint32		size;			/* objects */
+	uint32		mask;			/* number of heads - 1 */
+} QuotaTable;
+
+typedef struct QuotaEvent
+{
+	Oid			database;
+	int64		at_us;
+	char		kind[32];
+	char		provider[QUOTA_NAME_LEN];
+	char		tenant[QUOTA_NAME_LEN];
+	char		detail[256];
+} QuotaEvent;
+
+#define QUOTA_EVENT_RING 1024
+
+typedef struct QuotaShared
+{
+	LWLock	   *directory;		/* see LOCKING above */
+	LWLock	   *events_lock;
+
+	uint8		secret[32];		/* key of all QuotaKeys */
+	int64		crash_epoch;	/* random; rows born in it start full */
+	pg_atomic_uint64 active_since_ns;	/* first decision of this crash epoch;
+										 * 0 = none yet */
+	pg_atomic_uint64 permit_serial;
+
+	/* clock.c; writers hold the directory lock, readers none */
+	pg_atomic_uint32 clock_version; /* clocks[clock_version % 2] counts */
+	QuotaClock	clocks[2];
+	TimestampTz steady_base_us; /* steady time minus the quota clock; fixed */
+
+	QuotaTable	slot_table;
+	QuotaTable	bucket_table;
+	QuotaTable	tenant_table;
+	QuotaTable	share_table;
+	QuotaTable	flow_table;
+	uint32		permit_free;
+	uint32		permits_used;
+
+	/* events ring, under events_lock; absolute positions */
+	uint64		event_head;
+	uint64		event_tail;
+	uint64		events_lost;
+
+	Latch	   *launcher_latch; /* NULL = not running */
+	QuotaGeneration generations[QUOTA_N_GENERATIONS];
+	QuotaEvent	events[QUOTA_EVENT_RING];
+} QuotaShared;
+
+extern PGDLLIMPORT QuotaShared *quota_shared;
+extern PGDLLIMPORT QuotaSlot *quota_slots;
+extern PGDLLIMPORT QuotaBucket *quota_buckets;
+extern PGDLLIMPORT QuotaTenant *quota_tenants;
+extern PGDLLIMPORT QuotaShare *quota_shares;
+extern PGDLLIMPORT QuotaFlow *quota_flows;
+extern PGDLLIMPORT QuotaPermit *quota_permits;
+
+/* shmem.c */
+extern void quota_shmem_init(void);
+
+/*
+ * directory.c: find or create by key.  The caller holds the owner's lock and
+ * not the directory's.  Creation returns QUOTA_NO_INDEX when the table is full.
+ * A created object is zeroed except for its entry.
+ */
+extern uint32 quota_find_bucket(const QuotaKey *key, uint32 owner);
+extern uint32 quota_create_bucket(const QuotaKey *key, uint32 owner);
+extern uint32 quota_find_tenant(const QuotaKey *key, uint32 owner);
+extern uint32 quota_create_tenant(const QuotaKey *key, uint32 owner);
+extern uint32 quota_find_share(const QuotaKey *key, uint32 owner);
+extern uint32 quota_create_share(const QuotaKey *key, uint32 owner);
+extern uint32 quota_find_flow(const QuotaKey *key, uint32 owner);
+extern uint32 quota_create_flow(const QuotaKey *key, uint32 owner);
+extern void quota_remove_bucket(uint32 index);
+extern void quota_remove_tenant(uint32 index);
+extern void quota_remove_share(uint32 index);
+extern void quota_remove_flow(uint32 index);
+/* a slot that owns nothing any more; its lock is held */
+extern void quota_remove_slot(uint32 index);
+
+/*
+ * QUOTA_NO_INDEX when the table is full; an optional permit leaves a quarter of
+ * it to calls that can't do without.
+ */
+extern uint32 quota_alloc_permit(bool optional);
+/* the free permit at this place, false when it is in use */
+extern bool quota_alloc_permit_at(uint32 index);
+extern void quota_free_permit(uint32 index);
+
+/*
+ * Finds or creates the slot of a provider ("" = the database); takes the
+ * directory lock itself, so the caller holds no lock.  Throws 53400 when full.
+ */
+extern uint32 quota_slot(Oid database, Oid extension, const char *provider);
+/* The same with the key known; QUOTA_NO_INDEX when full. Hashes nothing. */
+extern uint32 quota_slot_restore(const QuotaKey *key, Oid database,
+								 Oid extension, const char *provider);
+
+/*
+ * Makes room: drops idle full buckets and everything of databases and
+ * extensions that are gone.  Caller holds no lock.  True if anything was freed.
+ */
+extern bool quota_reclaim(void);
+
+/* reports that a table is full; 53400, hint names the setting */
+extern void quota_table_full(const char *what, const char *setting, int size) pg_attribute_noreturn();
+
+static inline bool
+quota_bucket_is(uint32 index, uint32 owner, const QuotaKey *key)
+{
+	QuotaBucket *b;
+
+	if (index >= (uint32) quota_max_buckets)
+		return false;
+	b = &quota_buckets[index];
+	return b->entry.used && b->entry.owner == owner &&
+		quota_key_equal(&b->entry.key, key);
+}
+
+#endif							/* QUOTA_SHMEM_H */

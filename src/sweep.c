@@ -1,0 +1,193 @@
+/*
+ * sweep.c
+ *		Frees what shared memory holds of databases and extensions that are gone.
+ *
+ * Nothing tells the library of a DROP: objects of a dropped database just stay,
+ * keyed by an OID nobody will use, until their room is wanted.  Whoever finds
+ * that the owner is gone calls quota_sweep().
+ *
+ * A slot is freed as a whole or not at all: only when no transaction that is
+ * still open has anything of it in its journal.  A dropped database has none; an
+ * extension may be dropped by one session while another is in the middle of a
+ * transaction.  As the whole slot goes, heaps are not taken apart but reset.
+ *
+ * Each slot is checked and freed under its lock.  The database's slot goes before
+ * those of its providers, and if it cannot, they stay as well.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_extension.h"
+#include "commands/extension.h"
+#include "event.h"
+#include "flow.h"
+#include "miscadmin.h"
+#include "permit.h"
+#include "storage/lock.h"
+#include "utils/syscache.h"
+#include "worker.h"
+
+static inline bool
+owned(const QuotaEntry *entry, uint32 slot)
+{
+	return entry->used && entry->owner == slot;
+}
+
+/* Does an open transaction still need anything of the slot?  Lock held. */
+static bool
+in_use(uint32 slot)
+{
+	for (int i = 0; i < quota_max_permits; i++)
+		if (quota_permits[i].state != QUOTA_PERMIT_FREE &&
+			quota_permits[i].owner == slot)
+			return true;
+	for (int i = 0; i < quota_max_buckets; i++)
+		if (owned(&quota_buckets[i].entry, slot) &&
+			pg_atomic_read_u32(&quota_buckets[i].pins) > 0)
+			return true;
+	for (int i = 0; i < quota_max_flows; i++)
+		if (owned(&quota_flows[i].entry, slot) &&
+			pg_atomic_read_u32(&quota_flows[i].pins) > 0)
+			return true;
+	return quota_slots[slot].queue_load == QUOTA_LOAD_LOADING ||
+		(quota_slots[slot].worker_pid != 0 &&
+		 quota_slots[slot].worker_pid != MyProcPid);
+}
+
+/* Removes a bucket; the tenant it is charged to may be another slot's. */
+static void
+remove_bucket(uint32 index)
+{
+	uint32		tenant = quota_buckets[index].tenant;
+
+	if (tenant != QUOTA_NO_INDEX)
+	{
+		pg_atomic_fetch_sub_u32(&quota_tenants[tenant].nbuckets, 1);
+		pg_atomic_fetch_sub_u32(&quota_tenants[tenant].pins, 1);
+	}
+	quota_remove_bucket(index);
+}
+
+/* Removes all objects of the slot; lock held, nothing is in use. */
+static void
+remove_objects(uint32 slot)
+{
+	for (int i = 0; i < quota_max_flows; i++)
+		if (owned(&quota_flows[i].entry, slot))
+			quota_remove_flow((uint32) i);
+	for (int i = 0; i < quota_max_flows; i++)
+		if (owned(&quota_shares[i].entry, slot))
+			quota_remove_share((uint32) i);
+	for (int i = 0; i < quota_max_buckets; i++)
+		if (owned(&quota_buckets[i].entry, slot))
+			remove_bucket((uint32) i);
+	for (int i = 0; i < quota_max_tenants; i++)
+		if (owned(&quota_tenants[i].entry, slot))
+			quota_remove_tenant((uint32) i);
+	flow_slot_init(slot);
+	quota_slots[slot].stale_tenants = QUOTA_NO_INDEX;
+}
+
+/* The steps of a sweep, in this order. */
+typedef enum Step
+{
+	END_PERMITS,				/* they pin buckets of the database's slot */
+	SWEEP_DATABASE,				/* its buckets pin tenants of providers */
+	SWEEP_PROVIDERS
+} Step;
+
+/* One step for one slot; false when it is in use. */
+static bool
+sweep_slot(uint32 index, Step step)
+{
+	bool		is_database = quota_slots[index].provider[0] == '\0';
+
+	if (step == END_PERMITS)
+	{
+		/* the time of every permit that no transaction holds up is over */
+		permit_expire(index, QUOTA_NEVER);
+		return true;
+	}
+	if (is_database != (step == SWEEP_DATABASE))
+		return true;
+	if (in_use(index))
+		return false;
+	remove_objects(index);
+	quota_remove_slot(index);
+	return true;
+}
+
+/* See worker.h. */
+bool
+quota_sweep(Oid database, Oid extension)
+{
+	bool		all = true;
+
+	for (Step step = END_PERMITS; step <= SWEEP_PROVIDERS && all; step++)
+		for (int i = 0; i < quota_max_providers; i++)
+		{
+			QuotaSlot  *slot = &quota_slots[i];
+
+			if (!slot->entry.used || slot->database != database)
+				continue;
+			LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+			if (slot->entry.used && slot->database == database &&
+				(!OidIsValid(extension) || slot->extension == extension))
+				all = sweep_slot((uint32) i, step) && all;
+			LWLockRelease(&slot->lock);
+		}
+	if (all && !OidIsValid(extension))
+		quota_events_forget(database);
+	return all;
+}
+
+/*
+ * Was the extension of this database dropped, and is that final?  As long as this
+ * session's own DROP may roll back, the session has its lock.
+ */
+static bool
+extension_is_gone(Oid extension)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ExtensionRelationId, extension, 0);
+	return get_extension_oid("quota", true) != extension &&
+		!compat_lock_held_by_me(&tag, AccessExclusiveLock);
+}
+
+/*
+ * Whose is the slot, if it belongs to a database or extension that does not exist
+ * any more?  May throw.
+ */
+static bool
+slot_is_gone(uint32 index, Oid *database, Oid *extension)
+{
+	QuotaSlot  *slot = &quota_slots[index];
+
+	LWLockAcquire(&slot->lock, LW_SHARED);
+	*database = slot->entry.used ? slot->database : InvalidOid;
+	*extension = slot->extension;
+	LWLockRelease(&slot->lock);
+	if (!OidIsValid(*database))
+		return false;
+	if (*database == MyDatabaseId)
+		return extension_is_gone(*extension);
+	return !SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(*database));
+}
+
+/* See worker.h. */
+bool
+quota_sweep_gone(void)
+{
+	bool		freed = false;
+
+	for (int i = 0; i < quota_max_providers; i++)
+	{
+		Oid			database;
+		Oid			extension;
+
+		if (quota_slots[i].entry.used &&
+			slot_is_gone((uint32) i, &database, &extension))
+			freed = quota_sweep(database, extension) || freed;
+	}
+	return freed;
+}

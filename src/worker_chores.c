@@ -1,0 +1,383 @@
+/*
+ * worker_chores.c
+ *		What a background worker does in its database.
+ *
+ * Each chore is one short transaction, repeated while it says that it is wanted
+ * at once, for a bounded time: the connection must not be in the way of DROP
+ * DATABASE for long.  Every transaction first locks the extension in share mode,
+ * without waiting, and looks whether it still is the one it works for.  DROP
+ * EXTENSION takes that lock exclusively before it locks any table, so the two
+ * cannot deadlock, and a chore never meets half of an extension.
+ *
+ * A chore that fails is reported, and the others go on; the launcher then waits
+ * longer before it starts the next worker.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
+#include "clock.h"
+#include "commands/extension.h"
+#include "credit.h"
+#include "event.h"
+#include "executor/spi.h"
+#include "job.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/lock.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "worker.h"
+
+#define EVENT_BATCH		100		/* rows in one transaction */
+#define TRIM_BATCH		1000
+#define HOLD_BATCH		1000
+#define KEPT_EVENTS		100000	/* rows of quota.events, at most */
+
+#define MAX_RUN_NS		(2 * QUOTA_NS_PER_S)	/* of one chore */
+#define BUSY_NS			(10 * QUOTA_NS_PER_S)	/* somebody alters the extension */
+#define HOLDS_NS		(10 * QUOTA_NS_PER_S)
+#define MIN_TRIM_NS		(10 * QUOTA_NS_PER_S)
+#define MAX_TRIM_NS		(3600 * QUOTA_NS_PER_S)
+
+typedef enum Guard
+{
+	GUARD_OK,
+	GUARD_BUSY,					/* being dropped or altered */
+	GUARD_GONE
+} Guard;
+
+/* The run of one worker. */
+typedef struct Run
+{
+	uint32		slot;			/* of the database */
+	Oid			extension;
+	EventBatch	events;			/* written by the open transaction */
+	bool		failed;			/* some chore did */
+} Run;
+
+/* Does some of its work; returns when it is wanted next on the quota clock. */
+typedef int64 (*Chore) (Run *run);
+
+/* ---- help for chores ---- */
+
+/* An SPI statement of ours, by the extension's owner; throws if it fails. */
+static void
+execute(const char *command, int nargs, Oid *types, Datum *values,
+		const char *nulls)
+{
+	QuotaOwner	saved = quota_become_owner();
+	int			result = SPI_execute_with_args(command, nargs, types, values,
+											   nulls, false, 0);
+
+	if (result < 0)
+		elog(ERROR, "SPI_execute_with_args failed: %s",
+			 SPI_result_code_string(result));
+	quota_become_caller(saved);
+}
+
+/* Column of the only row of the last statement; 0 when it is null. */
+static int64
+result_int64(int column)
+{
+	bool		isnull;
+	Datum		value = SPI_getbinval(SPI_tuptable->vals[0],
+									  SPI_tuptable->tupdesc, column, &isnull);
+
+	return isnull ? 0 : DatumGetInt64(value);
+}
+
+/* How often history is trimmed: often enough for how long it is kept. */
+static int64
+trim_interval(void)
+{
+	int64		interval = quota_job_retention * QUOTA_NS_PER_S / 100;
+
+	return Min(Max(interval, MIN_TRIM_NS), MAX_TRIM_NS);
+}
+
+static Datum
+trim_cutoff(void)
+{
+	return TimestampTzGetDatum(quota_wall_us() -
+							   quota_job_retention * USECS_PER_SEC);
+}
+
+/* ---- the chores ---- */
+
+/* So that the first claim need not wait for it. */
+static int64
+load_queue(Run *run)
+{
+	job_load();
+	return QUOTA_NEVER;
+}
+
+/* One event becomes a row; "" becomes NULL. */
+static void
+insert_event(TimestampTz at_us, const char *texts[4])
+{
+	static Oid	types[] = {TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID};
+	Datum		values[5] = {TimestampTzGetDatum(at_us)};
+	char		nulls[5] = {' '};
+
+	for (int i = 0; i < 4; i++)
+	{
+		nulls[i + 1] = texts[i] == NULL || texts[i][0] == '\0' ? 'n' : ' ';
+		if (nulls[i + 1] == ' ')
+			values[i + 1] = CStringGetTextDatum(texts[i]);
+	}
+	execute("INSERT INTO quota.events (at, kind, provider, tenant, detail)"
+			" VALUES ($1, $2, $3, $4, $5)", 5, types, values, nulls);
+}
+
+/* Moves events from the ring to the table. */
+static int64
+write_events(Run *run)
+{
+	QuotaEvent *events = palloc(EVENT_BATCH * sizeof(QuotaEvent));
+
+	quota_events_copy(MyDatabaseId, events, EVENT_BATCH, &run->events);
+	for (int i = 0; i < run->events.n; i++)
+	{
+		const char *texts[] = {events[i].kind, events[i].provider,
+			events[i].tenant, events[i].detail};
+
+		insert_event(events[i].at_us, texts);
+	}
+	if (run->events.lost > 0)
+	{
+		const char *texts[] = {"events_lost", NULL, NULL,
+			psprintf(UINT64_FORMAT " events found no room", run->events.lost)};
+
+		insert_event(quota_wall_us(), texts);
+	}
+	/* a new event calls a worker by itself */
+	return run->events.n < EVENT_BATCH ? QUOTA_NEVER : quota_now_ns();
+}
+
+/* Ends holds whose permit was lost. */
+static int64
+expire_holds(Run *run)
+{
+	if (credit_expire(HOLD_BATCH) == HOLD_BATCH)
+		return quota_now_ns();
+	execute("SELECT 1 FROM quota.holds LIMIT 1", 0, NULL, NULL, NULL);
+	return SPI_processed > 0 ? quota_now_ns() + HOLDS_NS : QUOTA_NEVER;
+}
+
+/* Before a table of shared memory is full, so that no decision has to do it. */
+static int64
+reclaim(Run *run)
+{
+	const QuotaTable *const tables[] = {
+		&quota_shared->slot_table, &quota_shared->bucket_table,
+		&quota_shared->tenant_table, &quota_shared->share_table,
+		&quota_shared->flow_table
+	};
+
+	for (int i = 0; i < lengthof(tables); i++)
+		if (tables[i]->n_used > tables[i]->size / 4 * 3)
+		{
+			(void) quota_reclaim();
+			break;
+		}
+	return QUOTA_NEVER;
+}
+
+/*
+ * Deletes finished jobs that were kept long enough, walking by id from where the
+ * last transaction stopped.  The walk is over when it meets no job any more that
+ * is old enough to have been kept that long: later ids are younger.  Rows that
+ * somebody has locked are left for the next walk.
+ */
+static int64
+trim_jobs(Run *run)
+{
+	static Oid	types[] = {INT8OID, TIMESTAMPTZOID, INT8OID};
+	int64	   *position = &quota_slots[run->slot].trim_position;
+	Datum		values[] = {Int64GetDatum(*position), trim_cutoff(),
+	Int64GetDatum(TRIM_BATCH)};
+
+	execute("WITH looked AS MATERIALIZED"
+			" (SELECT id, created_at < $2 AS old FROM quota.jobs"
+			"   WHERE id > $1 ORDER BY id LIMIT $3),"
+			" doomed AS MATERIALIZED"
+			" (SELECT j.id FROM looked AS l JOIN quota.jobs AS j ON j.id = l.id"
+			"   WHERE j.state IN ('succeeded', 'failed', 'cancelled')"
+			"   AND j.finished_at < $2 FOR UPDATE OF j SKIP LOCKED),"
+			" deleted AS"
+			" (DELETE FROM quota.jobs AS j USING doomed AS d WHERE j.id = d.id)"
+			" SELECT max(id), count(*) FILTER (WHERE old) FROM looked",
+			3, types, values, NULL);
+	*position = result_int64(1);
+	if (result_int64(2) > 0)
+		return quota_now_ns();
+	*position = 0;
+	return quota_now_ns() + trim_interval();
+}
+
+/* Deletes events that are too old, or too many. */
+static int64
+trim_events(Run *run)
+{
+	static Oid	types[] = {TIMESTAMPTZOID, INT8OID, INT8OID};
+	Datum		values[] = {trim_cutoff(), Int64GetDatum(KEPT_EVENTS),
+	Int64GetDatum(TRIM_BATCH)};
+
+	execute("DELETE FROM quota.events WHERE id = ANY (ARRAY("
+			"  SELECT e.id FROM (SELECT id, at FROM quota.events"
+			"    ORDER BY id LIMIT $3) AS e"
+			"  WHERE e.at < $1 OR e.id <="
+			"    (SELECT max(id) FROM quota.events) - $2))",
+			3, types, values, NULL);
+	return SPI_processed > 0 ? quota_now_ns() :
+		quota_now_ns() + trim_interval();
+}
+
+static const struct
+{
+	Chore		chore;
+	const char *what;
+}			chores[] = {
+	{load_queue, "loading the queue"},
+	{write_events, "writing events"},
+	{expire_holds, "expiring holds"},
+	{reclaim, "reclaiming memory"},
+	{trim_events, "trimming events"},
+	{trim_jobs, "trimming jobs"},
+};
+
+/* ---- running them ---- */
+
+/* Keeps the extension from being dropped until the transaction ends. */
+static Guard
+guard(Oid extension)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ExtensionRelationId, extension, 0);
+	if (LockAcquire(&tag, AccessShareLock, false, true) ==
+		LOCKACQUIRE_NOT_AVAIL)
+		return GUARD_BUSY;
+	AcceptInvalidationMessages();
+	return get_extension_oid("quota", true) == extension ? GUARD_OK : GUARD_GONE;
+}
+
+/* One transaction of a chore; false when the extension is gone. */
+static bool
+run_once(Run *run, int which, int64 *next_ns)
+{
+	Guard		state;
+
+	memset(&run->events, 0, sizeof(run->events));
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	state = guard(run->extension);
+	if (state == GUARD_OK)
+	{
+		pgstat_report_activity(STATE_RUNNING, chores[which].what);
+		SPI_connect();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		*next_ns = chores[which].chore(run);
+		SPI_finish();
+		PopActiveSnapshot();
+	}
+	else
+		*next_ns = quota_now_ns() + BUSY_NS;
+	/* events of an extension that was replaced are left to the new one */
+	if (state == GUARD_GONE && !OidIsValid(get_extension_oid("quota", true)))
+		quota_events_forget(MyDatabaseId);
+	CommitTransactionCommand();
+	if (run->events.end > 0)
+		quota_events_done(MyDatabaseId, &run->events);
+	pgstat_report_stat(true);
+	pgstat_report_activity(STATE_IDLE, NULL);
+	return state != GUARD_GONE;
+}
+
+/* errcontext callback */
+static void
+describe_chore(void *arg)
+{
+	errcontext("while %s in the background", chores[*(int *) arg].what);
+}
+
+/* The same, for a chore that may fail; then it is still wanted. */
+static bool
+run_guarded(Run *run, int which, int64 *next_ns)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool exists = true;
+	ErrorContextCallback describe = {error_context_stack, describe_chore, &which};
+
+	error_context_stack = &describe;
+	PG_TRY();
+	{
+		exists = run_once(run, which, next_ns);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		HOLD_INTERRUPTS();
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+		pgstat_report_activity(STATE_IDLE, NULL);
+		run->failed = true;
+		*next_ns = quota_now_ns();
+	}
+	PG_END_TRY();
+	error_context_stack = describe.previous;
+	MemoryContextSwitchTo(context);
+	return exists;
+}
+
+/*
+ * One chore, as often as it is wanted and time allows; false when the extension
+ * is gone.
+ */
+static bool
+run_chore(Run *run, int which, int64 *next_ns)
+{
+	int64		until_ns = quota_raw_ns() + MAX_RUN_NS;
+	bool		failed_before = run->failed;
+	bool		exists;
+
+	run->failed = false;
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		exists = run_guarded(run, which, next_ns);
+	} while (exists && !run->failed && *next_ns <= quota_now_ns() &&
+			 quota_raw_ns() < until_ns);
+	run->failed |= failed_before;
+	return exists;
+}
+
+/* See worker.h. */
+bool
+quota_chores(uint32 database_slot, Oid extension, int64 *next_ns)
+{
+	Run			run = {.slot = database_slot,.extension = extension};
+
+	*next_ns = QUOTA_NEVER;
+	for (int i = 0; i < lengthof(chores); i++)
+	{
+		int64		chore_ns;
+
+		if (!run_chore(&run, i, &chore_ns))
+		{
+			quota_sweep(MyDatabaseId, extension);
+			*next_ns = QUOTA_NEVER;
+			return true;
+		}
+		*next_ns = Min(*next_ns, chore_ns);
+	}
+	return !run.failed;
+}

@@ -1,0 +1,447 @@
+
+# Copyright (c) 2026, the quota authors
+
+=pod
+
+=head1 NAME
+
+QuotaTest - servers and sessions for quota's TAP tests
+
+=head1 SYNOPSIS
+
+  use QuotaTest;
+
+  my $node = new_node('main', 'quota.max_buckets' => 10);
+
+  clock_advance($node, '10 s');
+  is(psql_value($node, 'SELECT count(*) FROM quota.jobs'), 0, 'no jobs');
+
+  my $a = session($node);
+  $a->query('BEGIN');
+  is($a->query("SELECT (quota_acquire('t', 'p')).admitted"), 't', 'admitted');
+
+  my $b = session($node);
+  $b->query_async('LOCK TABLE quota.jobs');    # does not wait for the answer
+  wait_event($b, 'Lock');                      # until it is really waiting
+  $a->quit;
+  $b->wait;                                    # for the answer
+
+  done_testing();
+
+=head1 DESCRIPTION
+
+Builds on the server's own PostgreSQL::Test::Cluster.  Loading QuotaTest also
+loads it, PostgreSQL::Test::Utils and Test::More.  Nothing here sleeps for a
+fixed time: every wait is for an event, and dies after the time that
+PG_TEST_TIMEOUT_DEFAULT allows (180 s).
+
+=cut
+
+package QuotaTest;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = (
+	qw(new_node configure clock_advance clock_set psql_value session wait_event),
+	@PostgreSQL::Test::Utils::EXPORT,
+	@Test::More::EXPORT);
+
+# what every test server is configured with, found from this file's place
+my $conf_file = __FILE__;
+$conf_file =~ s{[^/]*$}{../quota.conf};
+
+=pod
+
+=head1 FUNCTIONS
+
+=over
+
+=item new_node($name, %conf)
+
+Makes and starts a node with test/quota.conf and the given settings, and
+creates the extension in its database C<postgres>.  Names that begin with a
+dash are not settings:
+
+  -init => { allows_streaming => 1 }   arguments of init()
+  -start => 0                          neither start it nor create anything
+  -extension => 0                      start it, but create nothing
+
+=cut
+
+sub new_node
+{
+	my ($name, %conf) = @_;
+	my $init = delete $conf{-init} // {};
+	my $start = delete $conf{-start} // 1;
+	my $extension = delete $conf{-extension} // 1;
+
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init(%$init);
+	$node->append_conf('postgresql.conf', slurp_file($conf_file));
+	configure($node, %conf);
+	return $node unless $start;
+
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION quota') if $extension;
+	return $node;
+}
+
+=pod
+
+=item configure($node, %conf)
+
+Appends settings to a node's configuration; the caller reloads or restarts it.
+
+=cut
+
+sub configure
+{
+	my ($node, %conf) = @_;
+
+	foreach my $setting (sort keys %conf)
+	{
+		my $value = $conf{$setting};
+		$value =~ s/'/''/g;
+		$node->append_conf('postgresql.conf', "$setting = '$value'");
+	}
+	return;
+}
+
+=pod
+
+=item clock_advance($node, $interval), clock_set($node, $timestamp)
+
+Freezes both clocks of the server and moves them.
+
+=cut
+
+sub clock_advance
+{
+	my ($node, $interval) = @_;
+	$node->safe_psql('postgres', "SELECT quota_clock_advance('$interval')");
+	return;
+}
+
+sub clock_set
+{
+	my ($node, $timestamp) = @_;
+	$node->safe_psql('postgres', "SELECT quota_clock_set('$timestamp')");
+	return;
+}
+
+=pod
+
+=item psql_value($node, $sql)
+
+Runs C<$sql> in a session of its own in database C<postgres> and returns what
+it prints: columns separated by "|", rows by newlines.  Dies on an error.
+
+=cut
+
+sub psql_value
+{
+	my ($node, $sql) = @_;
+	return $node->safe_psql('postgres', $sql);
+}
+
+=pod
+
+=item session($node, %options)
+
+Opens a session and returns it, see below.  Options: C<dbname> (postgres),
+C<user> (whoever runs the test), C<options> (settings such as
+C<-c work_mem=1MB>).
+
+=cut
+
+sub session
+{
+	return QuotaTest::Session->new(@_);
+}
+
+=pod
+
+=item wait_event($session, $type, $event)
+
+Waits until the session, which has an asynchronous query under way, waits for
+an event of this type and, if given, of this name, as in pg_stat_activity.
+
+=back
+
+=cut
+
+sub wait_event
+{
+	my ($session, $type, $event) = @_;
+	my $pid = $session->pid;
+	my $condition = "wait_event_type = '$type'";
+	$condition .= " AND wait_event = '$event'" if defined $event;
+
+	$session->node->poll_query_until('postgres',
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = $pid AND $condition"
+	  )
+	  or die "session $pid never came to: $condition";
+	return;
+}
+
+=pod
+
+=head1 SESSIONS
+
+=cut
+
+package QuotaTest::Session;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Carp;
+use IPC::Run;
+
+# psql repeats a marker on both of its outputs after each query
+my $marker = 'quota session: end of query';
+
+sub new
+{
+	my ($class, $node, %options) = @_;
+	my $connstr = $node->connstr($options{dbname} // 'postgres');
+	$connstr .= " user='$options{user}'" if defined $options{user};
+	$connstr .= " options='$options{options}'" if defined $options{options};
+
+	my $self = bless {
+		node => $node,
+		in => '',
+		out => '',
+		err => '',
+		sent => 0,       # queries sent so far
+		pending => 0,    # the last one is not answered yet
+	}, $class;
+	$self->{timeout} =
+	  IPC::Run::timer($PostgreSQL::Test::Utils::timeout_default);
+	$self->{psql} = IPC::Run::start(
+		[
+			$node->installed_command('psql'),
+			'-XAtq', '-v', 'VERBOSITY=default', '-d', $connstr
+		],
+		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err},
+		$self->{timeout});
+	$self->{pid} = $self->query('SELECT pg_backend_pid()');
+	return $self;
+}
+
+=pod
+
+=over
+
+=item $session->query($sql)
+
+Runs C<$sql> (one or several commands) and returns what it prints.  Dies on an
+error.
+
+=cut
+
+sub query
+{
+	my ($self, $sql) = @_;
+	$self->query_async($sql);
+	return $self->wait;
+}
+
+=pod
+
+=item $session->fails($sql)
+
+Runs C<$sql> and returns the messages, C<''> if there are none: to be compared
+with what is expected.
+
+=cut
+
+sub fails
+{
+	my ($self, $sql) = @_;
+	$self->query_async($sql);
+	$self->_finish;
+	return $self->{err};
+}
+
+=pod
+
+=item $session->query_async($sql)
+
+Starts C<$sql> and does not wait.  Ask with C<is_busy>, and get the answer with
+C<wait>, before the next query.
+
+=cut
+
+sub query_async
+{
+	my ($self, $sql) = @_;
+	croak "the last query is not answered yet" if $self->{pending};
+	croak "this session has ended" unless $self->{psql}->pumpable;
+
+	# a comment may stand at the end
+	$sql .= $sql =~ /--/ ? "\n;" : ';'
+	  unless $sql =~ /;\s*$/ || $sql =~ /^\s*\\/;
+	my $end = "$marker " . ++$self->{sent};
+	$self->{pending} = 1;
+	$self->{out} = $self->{err} = '';
+	$self->{in} .= "$sql\n\\echo '$end'\n\\warn '$end'\n";
+	$self->{psql}->pump_nb;
+	return;
+}
+
+=pod
+
+=item $session->wait
+
+Waits for the end of the query that C<query_async> started and returns what it
+printed.  Dies on an error.
+
+=cut
+
+sub wait    ## no critic (ProhibitBuiltinHomonyms)
+{
+	my ($self) = @_;
+	$self->_finish;
+	croak $self->{err} if $self->{err} =~ /(ERROR|FATAL|PANIC):|^psql: /m;
+	return $self->{out};
+}
+
+=pod
+
+=item $session->is_busy
+
+Whether the query that C<query_async> started is still under way.
+
+=cut
+
+sub is_busy
+{
+	my ($self) = @_;
+	return 0 unless $self->{pending};
+	$self->{psql}->pump_nb if $self->{psql}->pumpable;
+	return !$self->_ended;
+}
+
+=pod
+
+=item $session->pid, $session->node
+
+The backend's process id, and the node.
+
+=cut
+
+sub pid { return $_[0]->{pid}; }
+sub node { return $_[0]->{node}; }
+
+=pod
+
+=item $session->notices
+
+The notices and warnings of the last query.
+
+=cut
+
+sub notices { return $_[0]->{err}; }
+
+=pod
+
+=item $session->quit
+
+Ends the session and waits until its backend is gone, so that what it held is
+given back.
+
+=cut
+
+sub quit
+{
+	my ($self) = @_;
+	if ($self->{psql}->pumpable)
+	{
+		$self->{in} .= "\\q\n";
+		$self->{timeout}->start;
+		$self->{psql}->pump while $self->{psql}->pumpable;
+	}
+	return $self->_gone;
+}
+
+=pod
+
+=item $session->kill_client
+
+Kills the client without a farewell; the server may not notice while a query
+is running.
+
+=cut
+
+sub kill_client
+{
+	my ($self) = @_;
+	$self->{psql}->signal('KILL');
+	$self->{psql}->finish;
+	return;
+}
+
+=pod
+
+=item $session->kill_backend($signal)
+
+Sends the backend a signal: C<'TERM'> (the default) ends the session, C<'INT'>
+cancels its query, C<'KILL'> makes the whole server restart.
+
+=back
+
+=cut
+
+sub kill_backend
+{
+	my ($self, $signal) = @_;
+	kill($signal // 'TERM', $self->{pid}) or die "could not kill $self->{pid}: $!";
+	return;
+}
+
+# Wait for both markers of the last query, or for the end of psql, and leave
+# in {out} and {err} what was printed before them.
+sub _finish
+{
+	my ($self) = @_;
+	croak "there is no query to wait for" unless $self->{pending};
+
+	$self->{timeout}->start;
+	until ($self->_ended)
+	{
+		croak "timed out, query $self->{sent} of session $self->{pid}: "
+		  . "$self->{out}$self->{err}"
+		  if $self->{timeout}->is_expired;
+		$self->{psql}->pump;
+	}
+	s/\n?\Q$marker\E \d+\n// or chomp for ($self->{out}, $self->{err});
+	$self->{pending} = 0;
+	return;
+}
+
+sub _ended
+{
+	my ($self) = @_;
+	my $end = qr/^\Q$marker\E $self->{sent}\n/m;
+	return 1 if $self->{out} =~ $end && $self->{err} =~ $end;
+	return !$self->{psql}->pumpable;
+}
+
+# A backend outlives its client for a moment.
+sub _gone
+{
+	my ($self) = @_;
+	$self->{psql}->finish;
+	return $self->{node}->poll_query_until('postgres',
+		"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $self->{pid})"
+	);
+}
+
+1;

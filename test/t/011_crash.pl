@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the quota authors
+
+# G14, crash: what only shared memory knew is unknown, and that can only admit
+# less; credits are as exact as their rows.
+
+use strict;
+use warnings FATAL => 'all';
+use lib 'test/lib';
+use QuotaTest;
+
+my $node = new_node('main', 'restart_after_crash' => 'on');
+
+sub acquire
+{
+	my ($provider) = @_;
+	return psql_value($node,
+		"SELECT reason FROM quota_acquire('t', '$provider')");
+}
+
+# kills a backend as the kernel would, and waits until the server is back
+sub crash
+{
+	my $log = -s $node->logfile;
+	my $victim = session($node);
+
+	$victim->query_async(
+		"BEGIN; SELECT quota_acquire('t', 'credits'); SELECT pg_sleep(600)");
+	wait_event($victim, 'Timeout', 'PgSleep');
+	kill 'KILL', $victim->pid;
+	$node->wait_for_log(qr/all server processes terminated; reinitializing/,
+		$log);
+	$node->poll_query_until('postgres', 'SELECT true');
+	return;
+}
+
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.tiers (tier) VALUES ('basic');
+	INSERT INTO quota.tenants (tenant, tier) VALUES ('t', 'basic');
+	INSERT INTO quota.providers (provider, safety)
+		VALUES ('rate', 1), ('slots', 1), ('credits', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, burst)
+		VALUES ('rate', 'rate', 10, '1 hour', 10);
+	INSERT INTO quota.limits (provider, name, kind, amount, permit_lifetime)
+		VALUES ('slots', 'slots', 'concurrency', 5, '1 min');
+	INSERT INTO quota.limits (provider, name, kind, amount, period, per)
+		VALUES ('credits', 'credits', 'allowance', 10, '1 month', '{tenant}');
+});
+clock_set($node, '2020-01-15 00:00:00+00');
+is(acquire($_), 'ok', "a call to $_") foreach qw(rate slots credits);
+psql_value($node, "SELECT quota_settle((quota_acquire('t', 'credits')).permit)");
+
+crash();
+
+# Stops the clock, in the period of the credits; to the past, as a step forward
+# would be an hour to refill in.
+clock_set($node, '2020-01-15 00:00:00+00');
+
+is(acquire('rate'), 'rate_limited',
+	'a rate holds what would have refilled since the crash');
+is(acquire('slots'), 'concurrency_limited',
+	'what was in flight counts until its lifetime ends');
+is(acquire('credits'), 'ok', 'credits go on');
+is( psql_value(
+		$node,
+		"SELECT used FROM quota.stat_buckets WHERE limit_name = 'credits'"),
+	'3',
+	'from what was committed: the killed transaction took nothing');
+
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.providers (provider, safety) VALUES ('new', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, burst)
+		VALUES ('new', 'new', 10, '1 hour', 10)});
+is(acquire('new'), 'ok', 'a limit created since the crash starts full');
+
+clock_advance($node, '1 min');
+is(acquire('slots'), 'ok', 'then lost permits are forgotten');
+clock_advance($node, '5 min');
+is(acquire('rate'), 'ok', 'a rate refills');
+is(acquire('rate'), 'rate_limited', 'no faster than it should');
+
+# an immediate shutdown is a crash as well
+$node->restart;
+is(acquire('rate'), 'rate_limited', 'a clean restart later is exact');
+$node->stop('immediate');
+$node->start;
+clock_set($node, '2020-01-15 00:00:00+00');
+is(acquire('new'), 'rate_limited', 'what was new has become old');
+is(acquire('slots'), 'concurrency_limited', 'permits are unknown again');
+
+is( psql_value(
+		$node,
+		"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'quota launcher'"
+	),
+	'1',
+	'the launcher is back');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the quota authors
+
+# The launcher and its workers: they do what they should and are in nobody's
+# way.
+
+use strict;
+use warnings FATAL => 'all';
+use lib 'test/lib';
+use QuotaTest;
+
+my $node = new_node('main', 'quota.max_providers' => 16);
+my $launcher =
+  "SELECT pid FROM pg_stat_activity WHERE backend_type = 'quota launcher'";
+
+# One limit whose permits are lost after a minute; a lost permit is an event.
+my $setup = q{
+	INSERT INTO quota.tiers (tier) VALUES ('basic');
+	INSERT INTO quota.tenants (tenant, tier) VALUES ('t', 'basic');
+	INSERT INTO quota.providers (provider) VALUES ('p');
+	INSERT INTO quota.limits (provider, name, kind, amount, per)
+		VALUES ('p', 'slots', 'concurrency', 10, '{tenant}'),
+			(NULL, 'slots everywhere', 'concurrency', 10, '{tenant}')};
+
+sub lose_permit
+{
+	my ($database) = @_;
+
+	$node->safe_psql($database, "SELECT quota_acquire('t', 'p')");
+	clock_advance($node, '61 s');
+	$node->safe_psql($database, "SELECT quota_peek('t', 'p')");
+	return;
+}
+
+sub wait_for_event
+{
+	my ($database, $n) = @_;
+	return $node->poll_query_until($database,
+		"SELECT count(*) = $n FROM quota.events WHERE kind = 'lost_permit'");
+}
+
+$node->safe_psql('postgres', $setup);
+clock_set($node, '2030-01-01 00:00:00+00');
+
+# ---- events ----
+
+lose_permit('postgres');
+ok(wait_for_event('postgres', 1), 'a worker writes events');
+is( psql_value($node, 'SELECT kind, provider, tenant FROM quota.events'),
+	'lost_permit|p|t', 'with what they are about');
+ok( $node->poll_query_until(
+		'postgres',
+		"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'quota worker'"
+	),
+	'and goes away');
+
+# ---- a worker that cannot do its work ----
+
+my $session = session($node);
+$session->query('BEGIN; LOCK TABLE quota.events');
+my $log = -s $node->logfile;
+lose_permit('postgres');
+ok( $node->wait_for_log(
+		qr/lock timeout.*while writing events in the background/s, $log),
+	'a worker does not wait for a lock for long');
+$session->query('COMMIT');
+ok(wait_for_event('postgres', 2), 'another one does it later');
+
+# ---- the launcher ----
+
+my $pid = psql_value($node, $launcher);
+psql_value($node, "SELECT pg_terminate_backend($pid)");
+ok( $node->poll_query_until(
+		'postgres', "SELECT count(*) = 1 FROM ($launcher) AS l WHERE pid <> $pid"
+	),
+	'the launcher comes back');
+lose_permit('postgres');
+ok(wait_for_event('postgres', 3), 'and works');
+
+# ---- databases ----
+
+$node->safe_psql('postgres', 'CREATE DATABASE a');
+$node->safe_psql('a', 'CREATE EXTENSION quota');
+$node->safe_psql('a', $setup);
+lose_permit('a');
+ok(wait_for_event('a', 1), 'every database has its workers');
+is(psql_value($node, 'SELECT count(*) FROM quota.events'),
+	'3', 'and its events');
+
+# more databases than there are slots, each with something in memory
+foreach my $i (1 .. 20)
+{
+	$node->safe_psql('postgres', "CREATE DATABASE d$i TEMPLATE a");
+	lose_permit("d$i");
+	$node->safe_psql('postgres', "DROP DATABASE d$i");
+}
+pass('workers do not block CREATE DATABASE and DROP DATABASE');
+
+# an extension that is created anew knows nothing of the old one
+foreach my $i (1 .. 20)
+{
+	$node->safe_psql('a', 'DROP EXTENSION quota CASCADE');
+	$node->safe_psql('a', 'CREATE EXTENSION quota');
+	$node->safe_psql('a', $setup);
+	$node->safe_psql('a', "SELECT quota_acquire('t', 'p')");
+}
+is( $node->safe_psql('a', 'SELECT count(*) FROM quota.stat_permits'),
+	'1', 'an extension created anew knows nothing of the old one');
+
+# ---- history ----
+
+clock_advance($node, '8 days');
+ok( $node->poll_query_until(
+		'postgres', 'SELECT count(*) = 0 FROM quota.events'),
+	'old events are deleted');
+
+$node->stop;
+done_testing();
