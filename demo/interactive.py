@@ -19,7 +19,7 @@ from crm import Crm
 
 ACQUIRE = """SELECT *, extract(epoch FROM not_before - clock_timestamp())::float8 AS seconds
              FROM quota_acquire(%s, 'crm', 'contacts/search', class => 'interactive')"""
-SETTLE = "SELECT quota_settle(%s, billed => %s, status => %s)"
+SETTLE = "SELECT quota_settle(%s, billed => %s)"
 # A concurrency refusal can promise no more than the end of the oldest permit's lifetime; permits
 # normally come back much sooner, so nobody should wait for that long without asking again.
 LONGEST_NAP = 0.05
@@ -57,7 +57,7 @@ def click(db: psycopg.Connection[Any], crm: Crm, tenant: str, number: int, recor
     waited = time.monotonic() - asked
     answer = crm.call(tenant, "contacts/search", f"direct-{number}", record)
     if decision["permit"] is not None:
-        db.execute(SETTLE, (decision["permit"], answer.status == 200, answer.status or None))
+        db.execute(SETTLE, (decision["permit"], answer.status == 200))
     return waited
 
 

@@ -10,7 +10,7 @@ SELECT count(*) FILTER (WHERE state IN ('queued', 'scheduled')) AS queued,
 UPDATE quota.tenants SET tier = 'enterprise' WHERE tenant = 'bluefin-travel'
 
 -- name: weights
-SELECT tenant, tier, weight::float8 AS weight
+SELECT tenant, tier, coalesce(tenants.weight, tiers.weight)::float8 AS weight
   FROM quota.tenants JOIN quota.tiers USING (tier)
 
 -- name: jobs
@@ -26,7 +26,7 @@ SELECT tenant,
 SELECT id, extract(epoch FROM created_at)::float8 AS created FROM quota.jobs
 
 -- name: ledger
-SELECT tenant, (-sum(amount))::bigint AS spent
+SELECT tenant, sum(amount)::bigint AS spent
   FROM quota.ledger
- WHERE provider = 'crm' AND unit = 'credit' AND kind IN ('charge', 'refund')
+ WHERE provider = 'crm' AND unit = 'credit' AND kind IN ('hold', 'settle', 'refund', 'expire')
  GROUP BY tenant

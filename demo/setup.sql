@@ -46,4 +46,4 @@ INSERT INTO quota.costs (provider, endpoint, unit, cost) VALUES
 COMMIT;
 
 -- The flooding tenant bought a pack on top of its allowance; it will need it.
-SELECT quota_grant('kestrel-outreach', 'crm', 'credit', 9000);
+SELECT quota_grant('kestrel-outreach', 'crm', 'credits', 9000, 'credit pack');

@@ -44,8 +44,7 @@ def work(db: psycopg.Connection[Any], crm: Crm, name: str) -> None:
     while not stopping:
         job = db.execute(CLAIM, (name,)).fetchone()
         if job is None:
-            # A short nap, spread so that workers do not ask in step. quota_wait() replaces it:
-            # it sleeps in the server until something may be claimable.
+            # A short nap, spread so that workers do not ask in step.
             time.sleep(random.uniform(0.004, 0.010))
             continue
         key = f"job-{job['id']}-{job['attempt']}"

@@ -81,7 +81,7 @@ SELECT quota_release(:p);
 SELECT granted, permit AS p FROM quota_acquire('acme', 'llm', n => 8, partial => true) \gset
 SELECT :granted AS granted;
 SELECT admitted, reason, limit_name, not_before, exhausted->0->>'remaining' AS remaining
-FROM quota_acquire('acme', 'llm', n => 5);
+FROM quota_acquire('acme', 'llm', n => 4);
 SELECT admitted, reason, limit_name FROM quota_acquire('bolt', 'llm', n => 9);
 SELECT quota_settle(:p);
 

@@ -109,9 +109,9 @@ quota_enter_write(const char *function)
 	uint64		unset = 0;
 
 	quota_enter();
+	PreventCommandDuringRecovery(function);
 	PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
-	PreventCommandDuringRecovery(function);
 
 	/* The first use after a crash is from when drained buckets refill. */
 	if (pg_atomic_read_u64(&quota_shared->active_since_ns) == 0)

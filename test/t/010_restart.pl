@@ -42,7 +42,7 @@ $node->safe_psql(
 		VALUES ('p', 'rate', 1, '1 s', 100), ('q', 'rate of q', 1, '1 s', 100);
 	INSERT INTO quota.limits (provider, name, kind, amount, per, permit_lifetime)
 		VALUES ('q', 'slots', 'concurrency', 50, '{}', '10 min'),
-			(NULL, 'slots everywhere', 'concurrency', 60, '{tenant}', '10 min');
+			(NULL, 'slots everywhere', 'concurrency', 1000, '{tenant}', '10 min');
 	INSERT INTO quota.limits (provider, name, kind, amount, period, per)
 		VALUES ('q', 'credits', 'allowance', 1000, '1 month', '{tenant}');
 });

@@ -108,10 +108,18 @@ is( $node->safe_psql('a', 'SELECT count(*) FROM quota.stat_permits'),
 
 # ---- history ----
 
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.jobs (tenant, provider) SELECT 't', 'p' FROM generate_series(1, 5);
+	SELECT quota_complete(id, attempt) FROM quota_dequeue('p', 4)});
 clock_advance($node, '8 days');
 ok( $node->poll_query_until(
 		'postgres', 'SELECT count(*) = 0 FROM quota.events'),
 	'old events are deleted');
+ok( $node->poll_query_until(
+		'postgres',
+		q{SELECT array_agg(state) = '{queued}' FROM quota.jobs}),
+	'jobs that finished long ago are deleted, no others');
 
 $node->stop;
 done_testing();
