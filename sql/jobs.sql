@@ -78,6 +78,7 @@ SELECT payload, state, attempt, error, status, finished_at FROM quota.jobs WHERE
 -- never before Retry-After
 SELECT job FROM claim;
 SELECT quota_fail(id, attempt, 'slow down', headers => '{"Retry-After": "30"}') FROM lease('f2');
+SELECT job FROM claim;
 SELECT state, reason, wake_at FROM flows WHERE tenant = 'jobs_a';
 SELECT quota_clock_advance('29 s');
 SELECT job FROM claim;
@@ -87,6 +88,7 @@ SELECT quota_fail(id, attempt, 'hopeless', retry => false) FROM lease('f2');
 INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('jobs_a', 'jobs', '"f3"');
 SELECT job FROM claim;
 SELECT quota_fail(id, attempt, 'later', headers => '{"retry-after": "Thu, 01 Jan 2026 00:02:00 GMT", "x": ["retry-after", 1]}') FROM lease('f3');
+SELECT job FROM claim;
 SELECT state, reason, wake_at FROM flows WHERE tenant = 'jobs_a';
 SELECT quota_cancel(id) FROM lease('f3');
 
@@ -144,7 +146,7 @@ SELECT quota_complete(id, attempt) FROM lease('d1');
 SELECT created FROM quota_enqueue('jobs_a', 'jobs', '"d4"', dedupe_key => 'k');
 INSERT INTO quota.jobs (tenant, provider, dedupe_key) VALUES ('jobs_a', 'jobs', 'k') ON CONFLICT DO NOTHING;
 DELETE FROM quota.jobs WHERE dedupe_key = 'k';
-SELECT count(*) FROM quota.dedupe;
+SELECT count(*) FROM quota.dedupe WHERE provider = 'jobs';
 SELECT * FROM flows WHERE tenant = 'jobs_a';
 
 -- what may be changed
@@ -222,12 +224,12 @@ INSERT INTO quota.jobs (tenant, provider, payload, units) VALUES
 	('jobs_a', 'jobs2', '"t1"', '{"token": 1}'), ('jobs_b', 'jobs2', '"t1000"', '{"token": 1000}');
 SELECT payload, permit IS NOT NULL AS permit FROM quota_dequeue('jobs2', 10);
 SELECT tenant, state, reason, wake_at - quota_clock() AS wait FROM quota.stat_flows WHERE provider = 'jobs2' AND depth > 0 ORDER BY 1;
-SELECT limit_name, bucket, level FROM quota_explain('jobs_a', 'jobs2') ORDER BY 1;
+SELECT limit_name, bucket, level FROM quota_explain('jobs_a', 'jobs2', units => '{"token": 1}') ORDER BY 1;
 SELECT quota_clock_advance('100 ms');
 SELECT payload FROM quota_dequeue('jobs2', 10);
 -- measured units at the end
 SELECT quota_complete(id, attempt, units => '{"token": 5}') FROM lease('t30');
-SELECT limit_name, bucket, level FROM quota_explain('jobs_a', 'jobs2') ORDER BY 1;
+SELECT limit_name, bucket, level FROM quota_explain('jobs_a', 'jobs2', units => '{"token": 1}') ORDER BY 1;
 -- at most two in flight; a place that comes back is taken at once
 SELECT quota_clock_advance('10 s');
 INSERT INTO quota.jobs (tenant, provider, payload, endpoint)
@@ -251,7 +253,7 @@ INSERT INTO kept (id, tenant, provider, payload, class, state, attempt, max_atte
 		(4, 'scheduled', 0, timestamptz '2026-02-01 00:00:00+00', NULL), (5, 'succeeded', 1, NULL, 'z'), (6, 'cancelled', 0, NULL, NULL)) v(n, s, a, r, d);
 INSERT INTO quota.jobs SELECT * FROM kept ORDER BY id DESC;
 COMMIT;
-SELECT dedupe_key FROM quota.dedupe;
+SELECT dedupe_key FROM quota.dedupe WHERE provider = 'jobs';
 SELECT * FROM jobs WHERE job LIKE 'z_';
 SELECT depth, in_flight FROM flows WHERE tenant = 'jobs_d';
 SELECT job, attempt FROM claim;
@@ -261,7 +263,7 @@ SELECT quota_clock_advance('60 s');
 SELECT payload, attempt, quota_complete(id, attempt) FROM quota_dequeue('jobs', 10);
 SELECT quota_cancel(id) FROM lease('z4');
 SELECT * FROM flows WHERE depth <> 0 OR in_flight <> 0;
-SELECT count(*) FROM quota.leases;
+SELECT count(*) FROM quota.leases JOIN quota.jobs ON id = job_id WHERE provider LIKE 'jobs%';
 
 DROP VIEW claim, flows, jobs;
 DROP FUNCTION lease(text);

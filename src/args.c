@@ -93,6 +93,7 @@ quota_arg_interval(FunctionCallInfo fcinfo, int i, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("argument \"%s\" is out of range", name),
-				 errdetail("Allowed are positive intervals of at most 366 days, without months.")));
+				 errdetail("Allowed are positive intervals of at most 366 days, without months."),
+				 errhint("Pass an interval such as '30 seconds'.")));
 	return us * QUOTA_NS_PER_US;
 }

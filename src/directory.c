@@ -236,7 +236,9 @@ slot_fill(uint32 index, Oid database, Oid extension, const char *provider)
 	slot->stale_tenants = QUOTA_NO_INDEX;
 	slot->queue_load = QUOTA_LOAD_EMPTY;
 	slot->worker_pid = 0;
-	pg_atomic_write_u64(&slot->work_due_ns, (uint64) QUOTA_NEVER);
+	/* a database's first work is to read its queue */
+	pg_atomic_write_u64(&slot->work_due_ns,
+						(uint64) (provider[0] == '\0' ? 0 : QUOTA_NEVER));
 	permit_slot_init(index);
 	flow_slot_init(index);
 }

@@ -35,7 +35,8 @@ quota_error_null(const char *argument)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-			 errmsg("argument \"%s\" must not be null", argument)));
+			 errmsg("argument \"%s\" must not be null", argument),
+			 errhint("Pass a value.")));
 	pg_unreachable();
 }
 
@@ -62,7 +63,8 @@ quota_error_range(const char *argument, int64 value, int64 min, int64 max)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("argument \"%s\" is out of range", argument),
 			 errdetail("The value is %lld, allowed are %lld to %lld.",
-					   (long long) value, (long long) min, (long long) max)));
+					   (long long) value, (long long) min, (long long) max),
+			 errhint("Pass a value within that range.")));
 	pg_unreachable();
 }
 
@@ -86,7 +88,8 @@ quota_error_too_long(const char *argument, int length)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("argument \"%s\" is too long", argument),
 			 errdetail("It has %d bytes, at most %d are allowed.",
-					   length, QUOTA_NAME_LEN - 1)));
+					   length, QUOTA_NAME_LEN - 1),
+			 errhint("Use a shorter name, such as an id.")));
 	pg_unreachable();
 }
 

@@ -20,6 +20,21 @@ quota_tenant_is(uint32 index, const QuotaPlan *plan)
 		quota_key_equal(&quota_tenants[index].entry.key, &plan->tenant_key);
 }
 
+/*
+ * The tenant pays for the bucket's place.  Buckets made for nobody, by a grant,
+ * are adopted by the first tenant that decides by them.
+ */
+static void
+charge_place(QuotaBucket *b, const QuotaPlan *plan)
+{
+	if (b->tenant != QUOTA_NO_INDEX ||
+		!quota_tenant_is(plan->tenant_index, plan))
+		return;
+	b->tenant = plan->tenant_index;
+	pg_atomic_fetch_add_u32(&quota_tenants[b->tenant].pins, 1);
+	pg_atomic_fetch_add_u32(&quota_tenants[b->tenant].nbuckets, 1);
+}
+
 /* First contents of a bucket (G14: older than the crash means drained). */
 static void
 fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
@@ -30,12 +45,7 @@ fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
 	b->kind = term->kind;
 	b->load = term->kind == QUOTA_ALLOWANCE ? QUOTA_LOAD_EMPTY : QUOTA_LOAD_READY;
 	b->tenant = QUOTA_NO_INDEX;
-	if (quota_tenant_is(plan->tenant_index, plan))
-	{
-		b->tenant = plan->tenant_index;
-		pg_atomic_fetch_add_u32(&quota_tenants[b->tenant].pins, 1);
-		pg_atomic_fetch_add_u32(&quota_tenants[b->tenant].nbuckets, 1);
-	}
+	charge_place(b, plan);
 	permit_bucket_init(b);
 	b->unit_hash = quota_unit_hash(term->unit);
 	strlcpy(b->limit_name, term->name, sizeof(b->limit_name));
@@ -103,6 +113,7 @@ refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 {
 	QuotaBucket *b = &quota_buckets[term->bucket];
 
+	charge_place(b, plan);
 	b->capacity = term->capacity;
 	b->scope = term->own ? QUOTA_SCOPE_OWN
 		: term->wide ? QUOTA_SCOPE_WIDE : QUOTA_SCOPE_SHARED;

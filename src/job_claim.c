@@ -45,6 +45,7 @@ PG_FUNCTION_INFO_V1(quota_dequeue);
 
 /* ---- the job ---- */
 
+/* The job needs a decision of its own. */
 static bool
 has_own_terms(TupleTableSlot *job)
 {

@@ -45,6 +45,7 @@ typedef struct Held
 	int64		now_ns;
 } Held;
 
+/* Opens the tables.  Throws. */
 static void
 held_open(Held *h)
 {
@@ -55,6 +56,7 @@ held_open(Held *h)
 	h->lease = row_slot(h->leases);
 }
 
+/* Closes them; locks stay until the transaction ends. */
 static void
 held_close(Held *h)
 {
@@ -166,6 +168,7 @@ write_over(Held *h, const char *state, JobChange *change)
 
 /* ---- complete ---- */
 
+/* The attempt has succeeded.  Throws as hold_running() does. */
 static void
 complete(Held *h, int64 id, int32 attempt, bool has_result, Datum result,
 		 const QuotaUnits *units)

@@ -50,6 +50,7 @@ job_database_slot(void)
 	return index;
 }
 
+/* Compares the hash first: it nearly always tells. */
 static bool
 names_equal(const JobNames *a, const JobNames *b)
 {

@@ -66,6 +66,7 @@ lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 	}
 }
 
+/* Ends a scan that may have ended already. */
 static void
 end_scan(RowScan **scan)
 {
@@ -84,6 +85,7 @@ lanes_close(JobLanes *lanes)
 
 /* ---- the fresh lane ---- */
 
+/* The row is a ready job of the fresh lane of this very flow. */
 static bool
 is_fresh(const JobLanes *lanes, TupleTableSlot *job)
 {
@@ -161,6 +163,7 @@ advance_fresh(JobLanes *lanes)
 
 /* ---- the returned lane ---- */
 
+/* Something that stays in the returned lane is to be looked at then. */
 static void
 due_again(JobLanes *lanes, int64 due_ns)
 {

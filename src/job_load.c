@@ -76,6 +76,7 @@ typedef struct Load
 	TimestampTz wall_us;
 } Load;
 
+/* An empty hash table in the current memory context. */
 static HTAB *
 make_table(const char *name, Size key, Size entry)
 {
@@ -114,6 +115,7 @@ sum_of(Load *load, TupleTableSlot *job)
 	}
 }
 
+/* A job that waits in the fresh lane. */
 static void
 add_fresh(FlowSum *sum, int64 id)
 {
@@ -280,6 +282,7 @@ start_loading(uint32 database_slot)
 	return ours;
 }
 
+/* LOADING becomes READY. */
 static void
 finish_loading(uint32 database_slot)
 {

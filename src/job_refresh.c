@@ -34,12 +34,14 @@ typedef struct Stale
 	int64		weight_milli;
 } Stale;
 
+/* How often what this counter stands for has changed. */
 static uint64
 counter(uint32 generation)
 {
 	return pg_atomic_read_u64(&quota_shared->generations[generation].number);
 }
 
+/* Copies what is needed without the lock; slot lock held. */
 static void
 copy_tenant(Stale *stale, uint32 index)
 {

@@ -86,6 +86,7 @@ parse_retry_after(const char *value)
 	return Min(Max(at_us - quota_wall_us(), 0), MAX_RETRY_AFTER_US);
 }
 
+/* A string or number as text; NULL for anything else. */
 static char *
 value_text(const JsonbValue *value)
 {

@@ -81,12 +81,14 @@ text_is(TupleTableSlot *slot, int column, const char *expected)
 	return same;
 }
 
+/* The job is in this state. */
 bool
 job_state_is(TupleTableSlot *job, const char *state)
 {
 	return text_is(job, JOB_STATE, state);
 }
 
+/* A name into a fixed buffer, "" for null. */
 static void
 copy_name(TupleTableSlot *job, int column, char out[QUOTA_NAME_LEN])
 {
@@ -221,6 +223,7 @@ job_change(RowTable *table)
 	return change;
 }
 
+/* Gives a column a value. */
 void
 job_set(JobChange *change, int column, Datum value)
 {
@@ -229,6 +232,7 @@ job_set(JobChange *change, int column, Datum value)
 	change->replace[column - 1] = true;
 }
 
+/* Gives a column no value. */
 void
 job_set_null(JobChange *change, int column)
 {

@@ -95,6 +95,7 @@ names_of(HeapTuple row, TupleDesc desc, JobNames *names)
 	names->hash = newest.hash;
 }
 
+/* Compares a text column without copying it; null equals nothing. */
 static bool
 text_is(HeapTuple row, TupleDesc desc, int column, const char *expected)
 {
@@ -109,6 +110,7 @@ text_is(HeapTuple row, TupleDesc desc, int column, const char *expected)
 		memcmp(VARDATA_ANY(t), expected, strlen(expected)) == 0;
 }
 
+/* A column that is never null. */
 static int64
 row_int64(HeapTuple row, TupleDesc desc, int column)
 {
@@ -127,6 +129,7 @@ typedef enum Standing
 	STANDING_OVER
 } Standing;
 
+/* Where the row belongs. */
 static Standing
 standing_of(HeapTuple row, TupleDesc desc)
 {
@@ -362,6 +365,7 @@ static const struct
 	{JOB_FLOW, "It follows from tenant, provider, endpoint and class."},
 };
 
+/* An UPDATE gives the column another value. */
 static bool
 column_changed(HeapTuple old, HeapTuple new, TupleDesc desc, int column)
 {

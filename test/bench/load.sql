@@ -1,0 +1,5 @@
+-- :jobs ready jobs, as many for every tenant, in random order.
+INSERT INTO quota.jobs (tenant, provider, endpoint, payload)
+    SELECT 'tenant ' || 1 + i % :tenants, 'open', 'search', jsonb_build_object('contact', i)
+    FROM generate_series(1, :jobs) i
+    ORDER BY random();

@@ -1,0 +1,30 @@
+-- What the measured calls meet: two providers with three matching limits each.
+CREATE EXTENSION quota;
+
+INSERT INTO quota.tiers (tier) VALUES ('standard');
+INSERT INTO quota.tenants (tenant, tier)
+    SELECT 'tenant ' || i, 'standard' FROM generate_series(1, :tenants) i;
+INSERT INTO quota.providers (provider) VALUES ('open'), ('closed');
+
+-- "open" always has room, "closed" never: its account limit let one call through, long ago.
+INSERT INTO quota.limits (provider, name, per, amount, period, burst)
+    SELECT provider, name, per, amount, '1 s', 1000000000
+    FROM (VALUES ('open'), ('closed')) p (provider),
+        (VALUES ('account', '{}'::text[], 1000000000),
+                ('tenant', '{tenant}', 500000000),
+                ('endpoint', '{tenant,endpoint}', 500000000)) l (name, per, amount);
+UPDATE quota.limits SET amount = 1, period = '100 years', burst = 1
+    WHERE provider = 'closed' AND name = 'account';
+SELECT admitted FROM quota_acquire('tenant 1', 'closed', 'search') \gset
+
+-- The textbook token bucket in a row, to compare with: one UPDATE decides, a refusal updates no row.
+CREATE TABLE row_bucket (
+    key text PRIMARY KEY,
+    tokens double precision NOT NULL,
+    refilled_at timestamptz NOT NULL,
+    capacity double precision NOT NULL,
+    rate double precision NOT NULL
+) WITH (fillfactor = 10);
+INSERT INTO row_bucket VALUES
+    ('open', 1e9, clock_timestamp(), 1e9, 1e9),
+    ('closed', 0, clock_timestamp(), 1, 1e-9);

@@ -1,0 +1,22 @@
+# The quick start of the README runs as printed, in a new database.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+use QuotaTest;
+
+my $readme = slurp_file("$FindBin::RealBin/../../README.md");
+my ($sql) = $readme =~ /## Quick start.*?```sql\n(.*?)```/s;
+ok($sql, 'the README has a quick start');
+
+my $node = new_node('readme', -extension => 0);
+my ($ret, $out, $err) = $node->psql('postgres', $sql, on_error_stop => 1);
+is($ret, 0, 'it runs without an error') or diag($err);
+like($out, qr/^t\|1\|ok\|/m, 'the first call is admitted');
+is($node->safe_psql('postgres',
+		"SELECT string_agg(state, ',' ORDER BY state) FROM quota.jobs"),
+	'queued,succeeded', 'one of the two jobs was claimed and completed');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM quota_audit()'),
+	'0', 'the audit is empty');
+$node->stop;
+done_testing();
