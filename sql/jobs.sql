@@ -1,6 +1,7 @@
 -- Jobs: enqueue, fair dequeue, lease, fence, retry, cancel.
--- Jobs are shown by payload, since ids depend on what ran before.
+-- Jobs are shown by payload; where messages name them, ids begin here.
 SET timezone = 'UTC';
+ALTER TABLE quota.jobs ALTER COLUMN id RESTART WITH 1000001;
 SELECT quota_clock_set('2026-01-01 00:00:00+00');
 
 INSERT INTO quota.tiers (tier, weight) VALUES ('jobs_1', 1), ('jobs_3', 3);

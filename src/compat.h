@@ -39,6 +39,11 @@
 #define compat_lock_held_by_me(tag, mode) LockHeldByMe(tag, mode)
 #endif
 
+/* a prefix from 18 on, before that a suffix that may also be a prefix */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
 #ifndef HAVE_INT128
 #error "quota needs a compiler with 128-bit integers"
 #endif

@@ -88,6 +88,7 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 	{
 		f->depth += note->depth;
 		f->in_flight += note->in_flight;
+		quota_tenants[quota_shares[f->share].tenant].completed += note->completed;
 	}
 	else if (!note->on_abort)
 		return;

@@ -93,6 +93,19 @@ typedef struct JobChange
 	bool	   *replace;
 } JobChange;
 
+/* A note that says nothing yet; on_abort: what it will say holds either way. */
+static inline JournalNote
+job_empty_note(bool on_abort)
+{
+	JournalNote note;
+
+	memset(&note, 0, sizeof(note));
+	note.lo = 1;				/* no ids: lo > hi */
+	note.due_ns = QUOTA_NEVER;
+	note.on_abort = on_abort;
+	return note;
+}
+
 /* ---- job_row.c ---- */
 
 extern int64 job_int64(TupleTableSlot *slot, int column);
@@ -106,7 +119,7 @@ extern bool job_has_names(TupleTableSlot *job, const JobNames *names);
 
 extern JobFind job_find(RowTable *table, QuotaRelation pkey, int64 id,
 						TupleTableSlot *slot);
-extern void job_error_running(int64 id) pg_attribute_noreturn();
+pg_noreturn extern void job_error_running(int64 id);
 extern void job_forget_key(TupleTableSlot *job);
 
 extern JobChange job_change(RowTable *table);

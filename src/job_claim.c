@@ -90,7 +90,7 @@ bury(Claimer *c)
 {
 	JobLanes   *lanes = &c->lanes;
 	JobChange	change = job_change(c->jobs);
-	JournalNote note = {1, 0, 0, 0, QUOTA_NEVER, true};
+	JournalNote note = job_empty_note(true);
 
 	journal_undo(c->mark);
 	note.due_ns = c->now_ns;
@@ -113,7 +113,7 @@ static void
 take_place(Claimer *c)
 {
 	JobLanes   *lanes = &c->lanes;
-	JournalNote note = {1, 0, 0, 0, QUOTA_NEVER, false};
+	JournalNote note = job_empty_note(false);
 
 	note.due_ns = quota_ns_of_steady(quota_steady_of(c->now_ns + c->lease_ns));
 	journal_reserve(1);

@@ -105,7 +105,7 @@ lock_job(Held *h, int64 id)
 static void
 note_lease(Held *h)
 {
-	JournalNote note = {1, 0, 0, 0, QUOTA_NEVER, true};
+	JournalNote note = job_empty_note(true);
 
 	note.due_ns = job_due_ns(job_char(h->lease, LEASE_STATE),
 							 job_int64(h->lease, LEASE_READY_AT),
@@ -144,12 +144,16 @@ hold_running(Held *h, int64 id, int32 attempt)
 /* What the attempt held is settled; at commit it is in flight no more. */
 static void
 give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
-		  int64 due_ns)
+		  int64 due_ns, int64 completed)
 {
-	JournalNote note = {1, 0, depth, -1, due_ns, false};
+	JournalNote note = job_empty_note(false);
 	bool		isnull;
 	int64		permit = DatumGetInt64(slot_getattr(h->lease, LEASE_PERMIT, &isnull));
 
+	note.depth = depth;
+	note.in_flight = -1;
+	note.due_ns = due_ns;
+	note.completed = completed;
 	if (!isnull)
 		quota_settle_permit(permit, billed, units);
 	journal_claim_spent(h->id);
@@ -176,7 +180,7 @@ complete(Held *h, int64 id, int32 attempt, bool has_result, Datum result,
 	JobChange	change = job_change(h->jobs);
 
 	hold_running(h, id, attempt);
-	give_back(h, true, units, 0, QUOTA_NEVER);
+	give_back(h, true, units, 0, QUOTA_NEVER, 1);
 	if (has_result)
 		job_set(&change, JOB_RESULT, result);
 	row_delete(h->leases, h->lease);
@@ -307,12 +311,12 @@ quota_fail(PG_FUNCTION_ARGS)
 		delay_ns = job_retry_delay(&call, attempt,
 								   PG_ARGISNULL(4) ? NULL : PG_GETARG_JSONB_P(4));
 		give_back(&h, billed, NULL, 1,
-				  quota_ns_of_steady(quota_steady_of(h.now_ns + delay_ns)));
+				  quota_ns_of_steady(quota_steady_of(h.now_ns + delay_ns)), 0);
 		write_retry(&h, delay_ns, &change);
 	}
 	else
 	{
-		give_back(&h, billed, NULL, 0, QUOTA_NEVER);
+		give_back(&h, billed, NULL, 0, QUOTA_NEVER, 0);
 		row_delete(h.leases, h.lease);
 		write_over(&h, "failed", &change);
 	}
@@ -347,7 +351,7 @@ quota_extend_job(PG_FUNCTION_ARGS)
 	int64		id;
 	int32		attempt;
 	int64		end_ns;
-	JournalNote note = {1, 0, 0, 0, QUOTA_NEVER, false};
+	JournalNote note = job_empty_note(false);
 
 	quota_enter_write("quota_extend_job()");
 	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
@@ -398,7 +402,7 @@ cancel(Held *h)
 		job_int32(h->job, JOB_ATTEMPT) == 0;
 	bool		running = job_state_is(h->job, "running");
 	JobChange	change = job_change(h->jobs);
-	JournalNote note = {1, 0, 0, 0, QUOTA_NEVER, true};
+	JournalNote note = job_empty_note(true);
 
 	if (fresh)
 	{

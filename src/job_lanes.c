@@ -306,10 +306,17 @@ is_still_due(JobLanes *lanes)
 bool
 lanes_lock(JobLanes *lanes)
 {
-	RowOutcome	outcome = row_lock(lanes->jobs, lanes->job);
+	RowOutcome	outcome = ROW_LOCKED;
 
-	if (outcome == ROW_LOCKED && lanes->returned)
+	/*
+	 * The lease first: it was read before its job, so while it is the same
+	 * nobody has claimed that.  The other way round a job that somebody else
+	 * has just claimed would stay locked, to our end, for its holder.
+	 */
+	if (lanes->returned)
 		outcome = row_lock(lanes->leases, lanes->lease);
+	if (outcome == ROW_LOCKED)
+		outcome = row_lock(lanes->jobs, lanes->job);
 	if (outcome == ROW_BUSY && lanes->returned)
 		due_again(lanes, lanes->now_ns + LOCKED_RETRY_NS);
 	else if (outcome == ROW_BUSY)

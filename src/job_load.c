@@ -227,10 +227,13 @@ publish(Load *load)
 	hash_seq_init(&status, load->flows);
 	while ((sum = hash_seq_search(&status)) != NULL)
 	{
-		JournalNote note = {sum->lowest, sum->highest, 0, 0, sum->due_ns, false};
+		JournalNote note = job_empty_note(false);
 		uint32		slot;
 		uint32		flow = job_lock_flow(&sum->names, &slot);
 
+		note.lo = sum->lowest;
+		note.hi = sum->highest;
+		note.due_ns = sum->due_ns;
 		/* set, not added: a load that failed half way may have been here */
 		quota_flows[flow].depth = sum->depth;
 		quota_flows[flow].in_flight = sum->in_flight;

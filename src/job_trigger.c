@@ -298,7 +298,7 @@ quota_jobs_after_insert(PG_FUNCTION_ARGS)
 	HeapTuple	row = data->tg_trigtuple;
 	Standing	standing = standing_of(row, desc);
 	int64		id = row_int64(row, desc, JOB_ID);
-	JournalNote note = {1, 0, 1, 0, QUOTA_NEVER, false};
+	JournalNote note = job_empty_note(false);
 	JobNames	names;
 
 	if (standing == STANDING_OVER)
@@ -317,10 +317,9 @@ quota_jobs_after_insert(PG_FUNCTION_ARGS)
 	else
 		note.due_ns = insert_lease(row, desc, standing);
 	if (standing == STANDING_RUNNING)
-	{
-		note.depth = 0;
 		note.in_flight = 1;
-	}
+	else
+		note.depth = 1;
 	if (!heap_attisnull(row, JOB_DEDUPE_KEY, desc))
 		insert_key(row, desc);
 	job_note(&names, &note);
@@ -334,7 +333,7 @@ static void
 note_touched(HeapTuple row, TupleDesc desc)
 {
 	int64		id = row_int64(row, desc, JOB_ID);
-	JournalNote note = {1, 0, 0, 0, QUOTA_NEVER, true};
+	JournalNote note = job_empty_note(true);
 	JobNames	names;
 
 	if (standing_of(row, desc) == STANDING_FRESH)
@@ -460,13 +459,14 @@ quota_jobs_after_delete(PG_FUNCTION_ARGS)
 	HeapTuple	row = data->tg_trigtuple;
 	Standing	standing = standing_of(row, desc);
 	int64		id = row_int64(row, desc, JOB_ID);
-	JournalNote note = {1, 0, -1, 0, QUOTA_NEVER, false};
+	JournalNote note = job_empty_note(false);
 	JobNames	names;
 
 	if (standing == STANDING_OVER)
 		return PointerGetDatum(NULL);
 	names_of(row, desc, &names);
 	job_load();
+	note.depth = -1;
 	if (standing != STANDING_FRESH)
 		delete_lease(id);
 	if (!heap_attisnull(row, JOB_DEDUPE_KEY, desc))

@@ -184,7 +184,7 @@ is_next(Claimer *c)
 static void
 pin_flow(Claimer *c)
 {
-	JournalNote nothing = {1, 0, 0, 0, QUOTA_NEVER, false};
+	JournalNote nothing = job_empty_note(false);
 
 	journal_note(c->flow, &nothing);
 	c->mark = journal_mark();

@@ -204,6 +204,7 @@ merge_note(JournalNote *into, const JournalNote *note)
 	}
 	into->depth += note->depth;
 	into->in_flight += note->in_flight;
+	into->completed += note->completed;
 	into->due_ns = Min(into->due_ns, note->due_ns);
 	into->on_abort |= note->on_abort;
 }

@@ -42,6 +42,7 @@ typedef struct JournalNote
 	int64		due_ns;			/* a row of the returned lane is due then;
 								 * QUOTA_NEVER = none */
 	bool		on_abort;		/* also raise [lo, hi] when rolled back */
+	int64		completed;		/* added to the tenant's completed jobs */
 } JournalNote;
 
 extern void journal_reserve(int nrecords);	/* no lock held; may throw */

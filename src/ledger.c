@@ -25,6 +25,7 @@
 #include "catalog/dependency.h"
 #include "commands/sequence.h"
 #include "commands/trigger.h"
+#include "common/int.h"
 #include "credit.h"
 #include "miscadmin.h"
 #include "shmem.h"

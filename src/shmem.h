@@ -392,7 +392,7 @@ extern uint32 quota_slot_restore(const QuotaKey *key, Oid database,
 extern bool quota_reclaim(void);
 
 /* reports that a table is full; 53400, hint names the setting */
-extern void quota_table_full(const char *what, const char *setting, int size) pg_attribute_noreturn();
+pg_noreturn extern void quota_table_full(const char *what, const char *setting, int size);
 
 static inline bool
 quota_bucket_is(uint32 index, uint32 owner, const QuotaKey *key)
