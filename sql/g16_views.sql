@@ -62,6 +62,17 @@ SELECT job IS NOT NULL AS of_job, state, expires_at FROM quota.stat_permits WHER
 SELECT quota_complete(id, 1) FROM quota.jobs WHERE provider = 'g16' AND state = 'running';
 SELECT tenant, completed FROM quota.stat_tenants WHERE provider = 'g16' ORDER BY tenant;
 
+-- what was done to a tenant is kept by the transaction that did it
+INSERT INTO quota.tiers (tier, weight) VALUES ('g16_up', 5);
+UPDATE quota.tenants SET tier = 'g16_up' WHERE tenant = 'g16_a';
+UPDATE quota.tenants SET tier = 'g16_up' WHERE tenant = 'g16_a';
+BEGIN;
+UPDATE quota.tenants SET suspended = true WHERE tenant = 'g16_a';
+ROLLBACK;
+UPDATE quota.tenants SET suspended = true WHERE tenant = 'g16_b';
+UPDATE quota.tenants SET suspended = false WHERE tenant = 'g16_b';
+SELECT kind, tenant, detail FROM quota.events WHERE tenant LIKE 'g16%' AND provider IS NULL ORDER BY id;
+
 -- who may look
 CREATE ROLE regress_quota_nobody;
 CREATE ROLE regress_quota_monitor IN ROLE pg_monitor;

@@ -107,11 +107,12 @@ push_exhausted(JsonbParseState **state, const QuotaPlan *plan,
 		not_before = JsonEncodeDateTime(buffer,
 										TimestampTzGetDatum(e->not_before_us),
 										TIMESTAMPTZOID, NULL);
+	/* in the order of a jsonb, which then has nothing to sort */
 	pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
 	push_string(state, "name", plan->terms[e->term].name);
 	push_string(state, "unit", plan->terms[e->term].unit);
-	push_string(state, "reason", quota_reason_name(e->reason));
 	push_number(state, "needed", e->needed);
+	push_string(state, "reason", quota_reason_name(e->reason));
 	push_number(state, "remaining", e->remaining);
 	push_string(state, "not_before", not_before);
 	pushJsonbValue(state, WJB_END_OBJECT, NULL);

@@ -18,6 +18,7 @@
 
 #include "credit.h"
 #include "error.h"
+#include "event.h"
 #include "examine.h"
 #include "job.h"
 #include "journal.h"
@@ -200,6 +201,21 @@ remaining_calls(const QuotaPlan *plan, const TermState *states)
 	return remaining;
 }
 
+/* The first refusal of an allowance in a period is an event. */
+static void
+tell_exhausted(const QuotaPlan *plan, const QuotaExhausted *e, QuotaBucket *b)
+{
+	char		detail[QUOTA_NAME_LEN + 128];
+
+	if (b->told_us == b->period_start_us)
+		return;
+	b->told_us = b->period_start_us;
+	snprintf(detail, sizeof(detail),
+			 "limit %s: " INT64_FORMAT " needed, " INT64_FORMAT " of " INT64_FORMAT " left",
+			 b->limit_name, e->needed, e->remaining, b->capacity);
+	quota_event(MyDatabaseId, "exhausted", plan->provider, plan->tenant, detail);
+}
+
 static void
 count_outcome(QuotaPlan *plan, const TermState *states, const QuotaVerdict *v)
 {
@@ -212,7 +228,14 @@ count_outcome(QuotaPlan *plan, const TermState *states, const QuotaVerdict *v)
 	}
 	t->refused[v->reason]++;
 	for (int i = 0; i < v->nexhausted; i++)
-		quota_buckets[states[v->exhausted[i].term].bucket].refused++;
+	{
+		const QuotaExhausted *e = &v->exhausted[i];
+		QuotaBucket *b = &quota_buckets[states[e->term].bucket];
+
+		b->refused++;
+		if (e->reason == QUOTA_QUOTA_EXHAUSTED)
+			tell_exhausted(plan, e, b);
+	}
 }
 
 static void

@@ -270,20 +270,52 @@ quota_slot_restore(const QuotaKey *key, Oid database, Oid extension,
 	return index;
 }
 
+/* Where this backend last found a slot. */
+typedef struct SlotPlace
+{
+	Oid			database;
+	Oid			extension;
+	uint32		index;
+	QuotaKey	key;
+	char		provider[QUOTA_NAME_LEN];
+} SlotPlace;
+
+/* It still is there; seen without a lock, as the answer is used without one. */
+static bool
+slot_is_at(const SlotPlace *place, Oid database, Oid extension,
+		   const char *provider)
+{
+	return place->database == database && place->extension == extension &&
+		strcmp(place->provider, provider) == 0 &&
+		quota_key_equal(&quota_slots[place->index].entry.key, &place->key);
+}
+
 /* See shmem.h.  Throws 53400 when all slots are used, even after reclaiming. */
 uint32
 quota_slot(Oid database, Oid extension, const char *provider)
 {
+	static SlotPlace places[2]; /* of the database's slot, of a provider's */
+	SlotPlace  *place = &places[provider[0] != '\0'];
 	const char *parts[] = {provider};
-	QuotaKey	key = quota_key(database, extension, QUOTA_SPACE_SLOT, 1, parts);
+	QuotaKey	key;
 
+	if (slot_is_at(place, database, extension, provider))
+		return place->index;
+	key = quota_key(database, extension, QUOTA_SPACE_SLOT, 1, parts);
 	for (int attempt = 0; attempt < 2; attempt++)
 	{
 		uint32		index = quota_slot_restore(&key, database, extension,
 											   provider);
 
 		if (index != QUOTA_NO_INDEX)
+		{
+			place->database = database;
+			place->extension = extension;
+			place->index = index;
+			place->key = key;
+			strlcpy(place->provider, provider, QUOTA_NAME_LEN);
 			return index;
+		}
 		if (!quota_reclaim())
 			break;
 	}

@@ -302,35 +302,40 @@ evict(CachedPlan *c)
 	pfree(bytes);
 }
 
-/* Appends one name to a key. */
+/*
+ * Appends one name to a key, or NULL for a name that no limit asks for.  Throws
+ * 22023 when it is too long.
+ */
 static void
-append_name(char *bytes, int *len, const char *name)
+append_name(PlanKey *key, const char *what, const char *name, bool used)
 {
+	char	   *end = unconstify(char *, key->bytes) + key->len;
 	int			n = name ? (int) strlen(name) : -1;
 
-	bytes[(*len)++] = (char) (n + 1);
+	if (n >= QUOTA_NAME_LEN)
+		quota_error_too_long(what, n);
+	if (!used)
+		n = -1;
+	*end = (char) (n + 1);
 	if (n > 0)
-	{
-		memcpy(bytes + *len, name, n);
-		*len += n;
-	}
+		memcpy(end + 1, name, n);
+	key->len += 1 + Max(n, 0);
 }
 
-/* What a plan for the call depends on; names are not too long. */
+/* What a plan for the call depends on.  Throws 22023. */
 static PlanKey
 make_plan_key(const QuotaCall *call, int per_used, char *bytes)
 {
 	PlanKey		key = {bytes, 0};
 
-	append_name(bytes, &key.len, call->tenant);
-	append_name(bytes, &key.len, call->provider);
-	append_name(bytes, &key.len, call->endpoint);
-	append_name(bytes, &key.len, call->class_name);
-	append_name(bytes, &key.len, (per_used & PER_USER) ? call->user : NULL);
-	append_name(bytes, &key.len,
-				(per_used & PER_CONNECTION) ? call->connection : NULL);
-	append_name(bytes, &key.len,
-				(per_used & PER_RESOURCE) ? call->resource : NULL);
+	append_name(&key, "tenant", call->tenant, true);
+	append_name(&key, "provider", call->provider, true);
+	append_name(&key, "endpoint", call->endpoint, true);
+	append_name(&key, "class", call->class_name, true);
+	append_name(&key, "user", call->user, per_used & PER_USER);
+	append_name(&key, "connection", call->connection,
+				per_used & PER_CONNECTION);
+	append_name(&key, "resource", call->resource, per_used & PER_RESOURCE);
 	return key;
 }
 
@@ -356,24 +361,6 @@ enter_plan(PlanKey key)
 	c->serial = 0;
 	dlist_push_head(&plans_by_use, &c->node);
 	return c;
-}
-
-/* 22023 when a name of the call is too long; 22004 when one is missing. */
-static void
-check_names(const QuotaCall *call)
-{
-	const char *const names[] = {"tenant", "provider", "endpoint", "class",
-	"user", "connection", "resource"};
-	const char *const values[] = {call->tenant, call->provider, call->endpoint,
-	call->class_name, call->user, call->connection, call->resource};
-
-	for (int i = 0; i < lengthof(names); i++)
-	{
-		if (values[i] == NULL && strcmp(names[i], "provider") == 0)
-			quota_error_null(names[i]);
-		if (values[i] && strlen(values[i]) >= QUOTA_NAME_LEN)
-			quota_error_too_long(names[i], (int) strlen(values[i]));
-	}
 }
 
 /*
@@ -451,16 +438,19 @@ renew_plan(const QuotaCall *call, const PolicyRules *rules,
 	return plan;
 }
 
-/* The plan of a call whose names are in order; see quota_plan(). */
+/* See quota_plan(); the tenant may be NULL here.  Throws also 22004, 22023. */
 static QuotaPlan *
 find_plan(const QuotaCall *given, bool missing_ok)
 {
 	QuotaCall	call = *given;
 	const PolicyRules *rules = current_rules();
-	const PolicyProvider *provider = find_rule(rules->providers, call.provider);
+	const PolicyProvider *provider;
 	char		bytes[MAX_PLAN_KEY];
 	CachedPlan *c;
 
+	if (call.provider == NULL)
+		quota_error_null("provider");
+	provider = find_rule(rules->providers, call.provider);
 	free_retired();
 	if (call.class_name == NULL)
 		call.class_name = DEFAULT_CLASS;
@@ -484,7 +474,6 @@ find_plan(const QuotaCall *given, bool missing_ok)
 QuotaPlan *
 quota_plan(const QuotaCall *call, bool missing_ok)
 {
-	check_names(call);
 	if (call->tenant == NULL)
 		quota_error_null("tenant");
 	quota_change_check_decide(call->tenant);
@@ -495,7 +484,6 @@ quota_plan(const QuotaCall *call, bool missing_ok)
 QuotaPlan *
 quota_plan_unchecked(const QuotaCall *call)
 {
-	check_names(call);
 	return find_plan(call, true);
 }
 

@@ -94,6 +94,8 @@ typedef struct QuotaBucket
 	pairingheap parts;			/* permit parts by expiry, not token_bucket */
 	int64		period_start_us;	/* allowance: [start, end) */
 	int64		period_end_us;
+	int64		told_us;		/* allowance: the period whose exhaustion was
+								 * told as an event */
 	int64		anchor_us;		/* allowance: the calendar that applied */
 	int32		period_count;
 	bool		period_monthly;

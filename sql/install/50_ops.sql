@@ -9,14 +9,21 @@ CREATE TABLE quota.events (
 	detail text
 ) USING heap;
 COMMENT ON TABLE quota.events IS
-'What happened, kept as long as finished jobs (quota.job_retention) and at most 100000 rows. A background worker writes it, soon after the fact.';
+'What happened, kept as long as finished jobs (quota.job_retention) and at most 100000 rows. Changes of tenants are written by the transaction that makes them, all else by a background worker soon after the fact.';
 COMMENT ON COLUMN quota.events.id IS 'Order in which events were written.';
 COMMENT ON COLUMN quota.events.at IS 'When it happened.';
 COMMENT ON COLUMN quota.events.kind IS
-'lost_permit: a permit was never settled before its lifetime ended. events_lost: events came faster than they could be written; detail says how many are missing.';
+'tier_changed, suspended, resumed: a tenant was changed. exhausted: an allowance refused a call for the first time in its period. lost_permit: a permit was never settled before its lifetime ended. events_lost: events came faster than they could be written; detail says how many are missing.';
 COMMENT ON COLUMN quota.events.provider IS 'The provider concerned, if it is one.';
 COMMENT ON COLUMN quota.events.tenant IS 'The tenant concerned, if it is one.';
 COMMENT ON COLUMN quota.events.detail IS 'For people to read.';
+CREATE FUNCTION quota.tenant_event() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_tenant_event';
+COMMENT ON FUNCTION quota.tenant_event() IS 'Keeps changes of tier and suspensions in quota.events.';
+REVOKE ALL ON FUNCTION quota.tenant_event() FROM PUBLIC;
+CREATE TRIGGER quota_event AFTER UPDATE OF tier, suspended ON quota.tenants
+	FOR EACH ROW EXECUTE FUNCTION quota.tenant_event();
+COMMENT ON TRIGGER quota_event ON quota.tenants IS 'Keeps changes of tier and suspensions in quota.events.';
 SELECT pg_catalog.pg_extension_config_dump('quota.events', '');
 SELECT pg_catalog.pg_extension_config_dump('quota.events_id_seq', '');
 

@@ -1,0 +1,44 @@
+# G16: what happened is kept: the first refusal of an allowance in its period,
+# and a permit that nobody settled.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+use QuotaTest;
+
+my $node = new_node('events');
+clock_set($node, '2026-01-10 00:00:00+00');
+$node->safe_psql('postgres', q(
+	INSERT INTO quota.tiers (tier) VALUES ('t');
+	INSERT INTO quota.tenants (tenant, tier) VALUES ('acme', 't');
+	INSERT INTO quota.providers (provider) VALUES ('llm');
+	INSERT INTO quota.costs (provider, unit, cost) VALUES ('llm', 'credit', 4);
+	INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period)
+	VALUES ('llm', 'credits', '{tenant}', 'credit', 'allowance', 10, '1 month');));
+
+sub events
+{
+	my ($kind) = @_;
+	return "SELECT string_agg(concat_ws('|', provider, tenant, detail), ' ' ORDER BY id)"
+	  . " FROM quota.events WHERE kind = '$kind'";
+}
+
+my $acquire = "SELECT reason FROM quota_acquire('acme', 'llm')";
+is(psql_value($node, $acquire), 'ok', 'the first call is admitted');
+is(psql_value($node, $acquire), 'ok', 'and the second');
+is(psql_value($node, $acquire), 'quota_exhausted', 'the third is not') for 1 .. 3;
+ok($node->poll_query_until('postgres', events('exhausted'),
+		'llm|acme|limit credits: 4 needed, 2 of 10 left'),
+	'exhaustion is told once a period');
+
+clock_advance($node, '61 s');
+is(psql_value($node, $acquire), 'quota_exhausted', 'a lost call stays charged');
+ok($node->poll_query_until('postgres',
+		"SELECT count(*) = 2 FROM quota.events WHERE kind = 'lost_permit'"),
+	'both permits were lost');
+
+clock_advance($node, '30 days');
+is(psql_value($node, $acquire), 'ok', 'a new period admits again');
+is(psql_value($node, 'SELECT count(*) FROM quota_audit()'), '0', 'the audit is empty');
+$node->stop;
+done_testing();
