@@ -223,5 +223,10 @@ DROP ROLE credit_user;
 DROP VIEW entries;
 DROP FUNCTION balance;
 
+-- a limit with open holds can't be deleted
+SELECT permit AS p FROM quota_hold('bolt', 'llm', 'token', 1) \gset
+DELETE FROM quota.limits WHERE provider IS NULL;
+SELECT quota_settle(:p);
+
 -- a limit across providers would meet the calls of other tests
 DELETE FROM quota.limits WHERE provider IS NULL;

@@ -63,72 +63,81 @@ quota_read_call(FunctionCallInfo fcinfo, QuotaCall *call, QuotaAsk *ask)
 	ask->partial = quota_arg_bool(fcinfo, ARG_PARTIAL, "partial");
 }
 
-static void
-push_string(JsonbParseState **state, const char *key, const char *value)
+/* A string, or null for NULL, without copying it. */
+static JsonbValue
+json_string(const char *string)
 {
 	JsonbValue	v;
 
-	v.type = jbvString;
-	v.val.string.val = unconstify(char *, key);
-	v.val.string.len = (int) strlen(key);
-	pushJsonbValue(state, WJB_KEY, &v);
-	if (value)
+	v.type = string ? jbvString : jbvNull;
+	if (string)
 	{
-		v.val.string.val = unconstify(char *, value);
-		v.val.string.len = (int) strlen(value);
+		v.val.string.val = unconstify(char *, string);
+		v.val.string.len = (int) strlen(string);
 	}
-	else
-		v.type = jbvNull;
-	pushJsonbValue(state, WJB_VALUE, &v);
+	return v;
 }
 
-static void
-push_number(JsonbParseState **state, const char *key, int64 value)
+static JsonbValue
+json_number(int64 number)
 {
 	JsonbValue	v;
 
-	v.type = jbvString;
-	v.val.string.val = unconstify(char *, key);
-	v.val.string.len = (int) strlen(key);
-	pushJsonbValue(state, WJB_KEY, &v);
 	v.type = jbvNumeric;
-	v.val.numeric = int64_to_numeric(value);
-	pushJsonbValue(state, WJB_VALUE, &v);
+	v.val.numeric = int64_to_numeric(number);
+	return v;
 }
 
-static void
-push_exhausted(JsonbParseState **state, const QuotaPlan *plan,
-			   const QuotaExhausted *e)
+/* One limit that said no, as an object. */
+static JsonbValue
+exhausted_json(const QuotaPlan *plan, const QuotaExhausted *e)
 {
-	char		buffer[MAXDATELEN + 1];
+	/* sorted as a jsonb has them, by length first */
+	static const char *const keys[] = {"name", "unit", "needed", "reason",
+	"remaining", "not_before"};
 	const char *not_before = NULL;
+	JsonbValue	values[lengthof(keys)];
+	JsonbValue	v;
 
 	if (e->not_before_us != DT_NOEND)
-		not_before = JsonEncodeDateTime(buffer,
+		not_before = JsonEncodeDateTime(palloc(MAXDATELEN + 1),
 										TimestampTzGetDatum(e->not_before_us),
 										TIMESTAMPTZOID, NULL);
-	/* in the order of a jsonb, which then has nothing to sort */
-	pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
-	push_string(state, "name", plan->terms[e->term].name);
-	push_string(state, "unit", plan->terms[e->term].unit);
-	push_number(state, "needed", e->needed);
-	push_string(state, "reason", quota_reason_name(e->reason));
-	push_number(state, "remaining", e->remaining);
-	push_string(state, "not_before", not_before);
-	pushJsonbValue(state, WJB_END_OBJECT, NULL);
+	values[0] = json_string(plan->terms[e->term].name);
+	values[1] = json_string(plan->terms[e->term].unit);
+	values[2] = json_number(e->needed);
+	values[3] = json_string(quota_reason_name(e->reason));
+	values[4] = json_number(e->remaining);
+	values[5] = json_string(not_before);
+
+	v.type = jbvObject;
+	v.val.object.nPairs = lengthof(keys);
+	v.val.object.pairs = palloc0(lengthof(keys) * sizeof(JsonbPair));
+	for (int i = 0; i < lengthof(keys); i++)
+	{
+		v.val.object.pairs[i].key = json_string(keys[i]);
+		v.val.object.pairs[i].value = values[i];
+	}
+	return v;
 }
 
-/* Every limit that said no, as a jsonb array. */
+/*
+ * Every limit that said no, as a jsonb array.  Refusals come in floods, and
+ * pushing value by value would double what one takes.
+ */
 static Datum
 exhausted_datum(const QuotaPlan *plan, const QuotaVerdict *verdict)
 {
-	JsonbParseState *state = NULL;
+	JsonbValue	elements[QUOTA_MAX_TERMS];
+	JsonbValue	v;
 
-	pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
 	for (int i = 0; i < verdict->nexhausted; i++)
-		push_exhausted(&state, plan, &verdict->exhausted[i]);
-	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state,
-														   WJB_END_ARRAY, NULL)));
+		elements[i] = exhausted_json(plan, &verdict->exhausted[i]);
+	v.type = jbvArray;
+	v.val.array.nElems = verdict->nexhausted;
+	v.val.array.elems = elements;
+	v.val.array.rawScalar = false;
+	return JsonbPGetDatum(JsonbValueToJsonb(&v));
 }
 
 /* The row type of quota_decision, looked up once per call site. */

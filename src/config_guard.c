@@ -285,7 +285,8 @@ quota_config_guard(PG_FUNCTION_ARGS)
 typedef struct Use
 {
 	QuotaRelation rel;			/* the row's table */
-	const char *kind;			/* also the column with its name, everywhere */
+	const char *kind;			/* also the column with its name, unless ... */
+	const char *column;			/* ... another is given */
 	const char *what;
 	const char *hint;
 	const char *query;			/* rows of that table, "u", that count */
@@ -297,20 +298,29 @@ typedef struct Use
 	"FROM quota.jobs u WHERE u.state " UNFINISHED
 #define JOBS_HINT "Wait for them, or cancel them by quota_cancel()."
 
+/* a limit's key has its provider, "" standing for none */
+#define SAME_PROVIDER \
+	" AND coalesce(g.provider, '') OPERATOR(pg_catalog.=) coalesce(u.provider, '')"
+
 static const Use uses[] = {
-	{QUOTA_REL_TENANTS, "tenant", "unfinished jobs", JOBS_HINT,
+	{QUOTA_REL_TENANTS, "tenant", NULL, "unfinished jobs", JOBS_HINT,
 	JOBS_QUERY},
-	{QUOTA_REL_PROVIDERS, "provider", "unfinished jobs", JOBS_HINT,
+	{QUOTA_REL_PROVIDERS, "provider", NULL, "unfinished jobs", JOBS_HINT,
 	JOBS_QUERY},
-	{QUOTA_REL_CLASSES, "class", "unfinished jobs", JOBS_HINT,
+	{QUOTA_REL_CLASSES, "class", NULL, "unfinished jobs", JOBS_HINT,
 	JOBS_QUERY},
-	{QUOTA_REL_TENANTS, "tenant", "open holds",
+	{QUOTA_REL_TENANTS, "tenant", NULL, "open holds",
 		"Settle or release them first.",
 	"FROM quota.holds u WHERE true"},
-	{QUOTA_REL_PROVIDERS, "provider", "open holds",
+	{QUOTA_REL_PROVIDERS, "provider", NULL, "open holds",
 		"Settle or release them first.",
 	"FROM quota.holds u WHERE true"},
-	{QUOTA_REL_TIERS, "tier", "tenants",
+	{QUOTA_REL_LIMITS, "limit", "name", "open holds",
+		"Settle or release them first.",
+	"FROM (SELECT l.limit_name AS name, l.provider"
+	" FROM quota.holds h JOIN quota.ledger l"
+	" ON l.permit OPERATOR(pg_catalog.=) h.permit) u WHERE true"},
+	{QUOTA_REL_TIERS, "tier", NULL, "tenants",
 		"Give them another tier first.",
 	"FROM quota.tenants u WHERE true"},
 };
@@ -336,15 +346,17 @@ refuse_delete(const Use *use, const char *name)
 static void
 check_use(TriggerData *td, const Use *use)
 {
+	const char *column = use->column ? use->column : use->kind;
 	StringInfoData query;
 	SPIPlanPtr	plan;
 
 	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT u.%s %s", use->kind, use->query);
+	appendStringInfo(&query, "SELECT u.%s %s", column, use->query);
 	if (!TRIGGER_FIRED_BY_TRUNCATE(td->tg_event))
 		appendStringInfo(&query, " AND EXISTS (SELECT FROM gone g"
-						 " WHERE g.%s OPERATOR(pg_catalog.=) u.%s)",
-						 use->kind, use->kind);
+						 " WHERE g.%s OPERATOR(pg_catalog.=) u.%s%s)",
+						 column, column,
+						 use->rel == QUOTA_REL_LIMITS ? SAME_PROVIDER : "");
 	plan = SPI_prepare(query.data, 0, NULL);
 	if (plan == NULL ||
 		SPI_execute_snapshot(plan, NULL, NULL, GetLatestSnapshot(),

@@ -403,6 +403,11 @@ COMMENT ON TRIGGER quota_truncated ON quota.classes IS 'Makes changes known at c
 
 CREATE TRIGGER quota_guard BEFORE UPDATE ON quota.limits
 	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
+CREATE TRIGGER quota_guard_delete AFTER DELETE ON quota.limits
+	REFERENCING OLD TABLE AS gone
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_guard_truncate AFTER TRUNCATE ON quota.limits
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
 CREATE TRIGGER quota_stamp BEFORE INSERT OR UPDATE ON quota.limits
 	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('kind', 'amount', 'period', 'per_seat', 'external', 'per');
 CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.limits
@@ -411,10 +416,14 @@ CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.limits
 	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
 ALTER TABLE quota.limits
 	ENABLE ALWAYS TRIGGER quota_guard,
+	ENABLE ALWAYS TRIGGER quota_guard_delete,
+	ENABLE ALWAYS TRIGGER quota_guard_truncate,
 	ENABLE ALWAYS TRIGGER quota_stamp,
 	ENABLE ALWAYS TRIGGER quota_changed,
 	ENABLE ALWAYS TRIGGER quota_truncated;
 COMMENT ON TRIGGER quota_guard ON quota.limits IS 'Refuses rows that make no sense.';
+COMMENT ON TRIGGER quota_guard_delete ON quota.limits IS 'Refuses to delete what is in use.';
+COMMENT ON TRIGGER quota_guard_truncate ON quota.limits IS 'Refuses to delete what is in use.';
 COMMENT ON TRIGGER quota_stamp ON quota.limits IS 'Keeps the internal columns.';
 COMMENT ON TRIGGER quota_changed ON quota.limits IS 'Makes changes known at commit.';
 COMMENT ON TRIGGER quota_truncated ON quota.limits IS 'Makes changes known at commit.';
