@@ -4,6 +4,7 @@
  */
 #include "args.h"
 
+#include "common/int.h"
 #include "error.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -88,8 +89,9 @@ quota_arg_interval(FunctionCallInfo fcinfo, int i, const char *name)
 	if (PG_ARGISNULL(i))
 		quota_error_null(name);
 	value = PG_GETARG_INTERVAL_P(i);
-	us = value->time + value->day * USECS_PER_DAY;
-	if (value->month != 0 || us <= 0 || us > MAX_INTERVAL_US)
+	if (value->month != 0 || pg_mul_s64_overflow(value->day, USECS_PER_DAY, &us) ||
+		pg_add_s64_overflow(us, value->time, &us) ||
+		us <= 0 || us > MAX_INTERVAL_US)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("argument \"%s\" is out of range", name),

@@ -12,6 +12,8 @@
  */
 #include "credit.h"
 
+#include "permit.h"
+
 #include "utils/datetime.h"
 #include "utils/timestamp.h"
 
@@ -136,4 +138,5 @@ credit_roll(QuotaBucket *b, const QuotaTerm *term, TimestampTz wall_us)
 	b->period_count = term->period_count;
 	b->anchor_us = term->anchor_us;
 	b->used = 0;
+	permit_bucket_roll((uint32) (b - quota_buckets));
 }

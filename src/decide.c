@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "permit.h"
 #include "utils/inval.h"
+#include "worker.h"
 
 /* Flows that wait for a limit across providers look again after this. */
 #define ACROSS_RECHECK_NS (100 * 1000 * QUOTA_NS_PER_US)
@@ -170,7 +171,8 @@ charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
 		if (!s->charged || (s->cost == 0 && permit == QUOTA_NO_INDEX))
 			continue;
 		if (permit != QUOTA_NO_INDEX)
-			permit_add_part(permit, s->bucket, s->cost * n);
+			permit_add_part(permit, s->bucket, s->cost * n,
+							plan->terms[i].unit_hash);
 		else
 		{
 			bucket_take(&b->rate, s->cost * n);
@@ -181,6 +183,7 @@ charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
 	}
 	if (permit != QUOTA_NO_INDEX)
 	{
+		quota_work_due(plan->database_slot, quota_permits[permit].expires_ns);
 		v->permit = quota_permits[permit].id;
 		v->permit_index = permit;
 		v->has_hold = quota_permits[permit].has_hold;

@@ -1,7 +1,7 @@
 /*
  * directory.c
  *		Finding shared objects by key: one chained hash per kind over a fixed
- *		array, with a free list.  Keys are uniform (SHA-256), so their low bits
+ *		array, with a free list.  Keys are uniform (hashes), so their low bits
  *		are the hash.
  *
  * Locking: see shmem.h.  quota_shared->directory protects chains, free lists and
@@ -15,6 +15,7 @@
 #include "permit.h"
 #include "port/pg_bitutils.h"
 #include "shmem.h"
+#include "worker.h"
 
 /* Where the objects of one kind are. */
 typedef struct Kind
@@ -249,6 +250,7 @@ quota_slot_restore(const QuotaKey *key, Oid database, Oid extension,
 				   const char *provider)
 {
 	Kind		kind = KIND(slot, quota_slots);
+	bool		created = false;
 	uint32		index;
 
 	LWLockAcquire(quota_shared->directory, LW_EXCLUSIVE);
@@ -264,9 +266,12 @@ quota_slot_restore(const QuotaKey *key, Oid database, Oid extension,
 		{
 			quota_slots[index].entry.owner = index;
 			slot_fill(index, database, extension, provider);
+			created = true;
 		}
 	}
 	LWLockRelease(quota_shared->directory);
+	if (created && provider[0] == '\0')
+		quota_worker_wake();
 	return index;
 }
 
@@ -377,6 +382,16 @@ quota_alloc_permit_at(uint32 index)
 	return found;
 }
 
+/* The permit also goes by the id it had before a crash. */
+void
+quota_alias_permit(uint32 index, int64 alias)
+{
+	LWLockAcquire(quota_shared->directory, LW_EXCLUSIVE);
+	quota_permits[index].alias = alias;
+	quota_shared->permit_aliases++;
+	LWLockRelease(quota_shared->directory);
+}
+
 /* Back to the free list; the caller has unlinked and unpinned its parts. */
 void
 quota_free_permit(uint32 index)
@@ -386,6 +401,9 @@ quota_free_permit(uint32 index)
 	LWLockAcquire(quota_shared->directory, LW_EXCLUSIVE);
 	p->state = QUOTA_PERMIT_FREE;
 	p->id = 0;
+	if (p->alias != 0)
+		quota_shared->permit_aliases--;
+	p->alias = 0;
 	p->chain_back = QUOTA_NO_INDEX;
 	p->chain = quota_shared->permit_free;
 	if (p->chain != QUOTA_NO_INDEX)

@@ -47,7 +47,6 @@ fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
 	b->tenant = QUOTA_NO_INDEX;
 	charge_place(b, plan);
 	permit_bucket_init(b);
-	b->unit_hash = quota_unit_hash(term->unit);
 	strlcpy(b->limit_name, term->name, sizeof(b->limit_name));
 	strlcpy(b->label, term->label, sizeof(b->label));
 	if (term->kind == QUOTA_TOKEN_BUCKET && term->starts_full)
@@ -85,7 +84,7 @@ at_ceiling(const QuotaPlan *plan)
 	uint32		in_use = quota_shared->bucket_table.n_used;
 
 	return charged >= (uint32) QUOTA_TENANT_CEILING ||
-		(charged > 0 && charged >= (uint32) quota_max_buckets - in_use &&
+		(charged > QUOTA_MAX_TERMS && charged >= (uint32) quota_max_buckets - in_use &&
 		 in_use < (uint32) quota_max_buckets);
 }
 
@@ -141,6 +140,9 @@ term_cost(const QuotaTerm *term, const QuotaAsk *ask)
 	if (ask->only_unit && (term->kind != QUOTA_ALLOWANCE ||
 						   strcmp(term->unit, ask->only_unit) != 0))
 		return 0;
+	/* a call in flight is one call, whatever it measures */
+	if (term->kind == QUOTA_CONCURRENCY)
+		return term->cost;
 	given = quota_units_of(ask->units, term->unit);
 	return given >= 0 ? given : term->cost;
 }

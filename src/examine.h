@@ -13,7 +13,7 @@
  * whatever the number of providers (dynamic thresholds, Choudhury and Hahne,
  * IEEE/ACM ToN 6(2), 1998).
  */
-#define QUOTA_TENANT_CEILING (quota_max_buckets / 8)
+#define QUOTA_TENANT_CEILING Max(quota_max_buckets / 8, QUOTA_MAX_TERMS)
 
 /* The index still names the plan's tenant. */
 extern bool quota_tenant_is(uint32 index, const QuotaPlan *plan);

@@ -36,8 +36,6 @@ extern int	flow_reclaim(uint32 slot);
 
 /* Makes ready what time has made ready; to be called before picking. */
 extern void flow_wake(uint32 slot, int64 now_ns);
-/* When flow_wake() will have something to do; QUOTA_NEVER = nothing. */
-extern int64 flow_next_wake(uint32 slot);
 /* The flow whose turn it is, QUOTA_NO_INDEX when none is READY. */
 extern uint32 flow_pick(uint32 slot);
 extern FairCharge flow_charge(uint32 flow, int64 cost);

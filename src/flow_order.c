@@ -243,15 +243,6 @@ flow_wake(uint32 slot, int64 now_ns)
 }
 
 /* See flow.h. */
-int64
-flow_next_wake(uint32 slot)
-{
-	QuotaFlow  *flow = first_timer(&quota_slots[slot]);
-
-	return flow ? flow->wake_ns : QUOTA_NEVER;
-}
-
-/* See flow.h. */
 void
 flow_unpark_tenant(uint32 slot, uint32 tenant)
 {

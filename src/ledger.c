@@ -350,6 +350,32 @@ hold_delete(int64 permit, HoldRow *hold)
 	return outcome;
 }
 
+/*
+ * Moves the end of an open hold, so that a worker after a crash waits for it.
+ * HOLD_TAKEN: moved.
+ */
+HoldOutcome
+hold_extend(int64 permit, TimestampTz expires_at)
+{
+	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
+	TupleTableSlot *slot = row_slot(holds);
+	HoldOutcome outcome = find_hold(holds, permit, slot);
+	NewRow		row = new_row(holds);
+	bool	   *replace = palloc0(sizeof(bool) *
+								  RelationGetNumberOfAttributes(row_relation(holds)));
+
+	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
+		outcome = HOLD_BUSY;
+	if (outcome == HOLD_TAKEN)
+	{
+		put(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(expires_at));
+		replace[HOLDS_EXPIRES_AT] = true;
+		row_update(holds, slot, row.values, row.nulls, replace);
+	}
+	row_close(holds);
+	return outcome;
+}
+
 /* Is the hold open?  HOLD_TAKEN says yes here. */
 HoldOutcome
 hold_look(int64 permit)

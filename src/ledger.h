@@ -60,6 +60,7 @@ typedef enum HoldOutcome
 
 extern void hold_insert(const HoldRow *hold);
 extern HoldOutcome hold_delete(int64 permit, HoldRow *hold);
+extern HoldOutcome hold_extend(int64 permit, TimestampTz expires_at);
 extern HoldOutcome hold_look(int64 permit);
 
 #endif							/* QUOTA_LEDGER_H */

@@ -134,6 +134,17 @@ permit_bucket_expire(uint32 bucket, int64 now_ns)
 	}
 }
 
+/* A new period: what was held in the old one is no part of it. */
+void
+permit_bucket_roll(uint32 bucket)
+{
+	pairingheap *parts = &quota_buckets[bucket].parts;
+
+	while (!pairingheap_is_empty(parts))
+		unlink_part(pairingheap_container(QuotaPart, node,
+										  pairingheap_first(parts)));
+}
+
 /* When the first part in flight or held ends; QUOTA_NEVER when there is none. */
 int64
 permit_bucket_first_end(const QuotaBucket *bucket)
@@ -256,6 +267,7 @@ permit_start(uint32 index, int64 id, QuotaPermitState state, uint32 slot,
 
 	p->owner = slot;
 	p->database_slot = QUOTA_NO_INDEX;
+	p->alias = 0;
 	p->state = state;
 	p->taken = state == QUOTA_PERMIT_OPEN;
 	p->marked = false;
@@ -294,7 +306,7 @@ permit_take(uint32 slot, uint32 tenant, int32 n, int64 now_ns,
 
 /* See permit.h. */
 void
-permit_add_part(uint32 permit, uint32 bucket, int64 amount)
+permit_add_part(uint32 permit, uint32 bucket, int64 amount, uint64 unit_hash)
 {
 	QuotaPermit *p = &quota_permits[permit];
 	QuotaBucket *b = &quota_buckets[bucket];
@@ -305,6 +317,7 @@ permit_add_part(uint32 permit, uint32 bucket, int64 amount)
 	part->permit = permit;
 	part->kind = b->kind;
 	part->amount = amount;
+	part->unit_hash = unit_hash;
 	part->final = amount;
 	part->period_us = b->period_start_us;
 	pg_atomic_fetch_add_u32(&b->pins, 1);
@@ -343,21 +356,55 @@ unlock_slots(uint32 owner, uint32 database_slot)
 		LWLockRelease(&quota_slots[database_slot].lock);
 }
 
+/*
+ * The permit's place: where its id says, or, for one that came back after a crash
+ * when that was taken, wherever it has this alias.  To be verified.
+ */
+static uint32
+find_permit(int64 id)
+{
+	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
+
+	if (id <= 0)
+		return QUOTA_NO_INDEX;
+	if (index < (uint32) quota_max_permits && quota_permits[index].id == id)
+		return index;
+	if (quota_shared->permit_aliases == 0)
+		return QUOTA_NO_INDEX;
+	for (uint32 i = 0; i < (uint32) quota_max_permits; i++)
+		if (quota_permits[i].alias == id)
+			return i;
+	return QUOTA_NO_INDEX;
+}
+
+/* True when some permit has this id or alias; without a lock, for restoring. */
+bool
+permit_is_known(int64 id)
+{
+	return find_permit(id) != QUOTA_NO_INDEX;
+}
+
+static bool
+goes_by(const QuotaPermit *p, int64 id)
+{
+	return p->id == id || (p->alias == id && p->id != 0);
+}
+
 /* See permit.h. */
 uint32
 permit_lock(int64 id, Oid database, Oid extension)
 {
-	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
+	uint32		index = find_permit(id);
 	QuotaPermit *p;
 
-	if (id <= 0 || index >= (uint32) quota_max_permits)
-		return QUOTA_NO_INDEX;
+	if (index == QUOTA_NO_INDEX)
+		return index;
 	p = &quota_permits[index];
 
 	/* Which locks is known for sure only once they are held. */
 	for (;;)
 	{
-		bool		same = p->id == id;
+		bool		same = goes_by(p, id);
 		uint32		owner;
 		uint32		across;
 
@@ -369,7 +416,7 @@ permit_lock(int64 id, Oid database, Oid extension)
 			 across >= (uint32) quota_max_providers))
 			return QUOTA_NO_INDEX;
 		lock_slots(owner, across);
-		if (p->id == id && p->owner == owner && p->database_slot == across)
+		if (goes_by(p, id) && p->owner == owner && p->database_slot == across)
 			break;
 		unlock_slots(owner, across);
 	}

@@ -18,6 +18,8 @@ extern void permit_bucket_init(QuotaBucket *bucket);
 extern void permit_expire(uint32 slot, int64 now_ns);
 /* The same for what is in flight or held in one bucket. */
 extern void permit_bucket_expire(uint32 bucket, int64 now_ns);
+/* Takes everything off a bucket whose period has rolled over. */
+extern void permit_bucket_roll(uint32 bucket);
 extern int64 permit_bucket_first_end(const QuotaBucket *bucket);
 
 /*
@@ -27,7 +29,8 @@ extern int64 permit_bucket_first_end(const QuotaBucket *bucket);
 extern uint32 permit_take(uint32 slot, uint32 tenant, int32 n,
 						  int64 now_ns, int64 lifetime_ns, bool optional);
 /* Charges amount of the bucket (settled to now) to the permit. */
-extern void permit_add_part(uint32 permit, uint32 bucket, int64 amount);
+extern void permit_add_part(uint32 permit, uint32 bucket, int64 amount,
+							uint64 unit_hash);
 
 /*
  * The permit with this id in this database: its index, and its owner's lock
@@ -35,6 +38,7 @@ extern void permit_add_part(uint32 permit, uint32 bucket, int64 amount);
  */
 extern uint32 permit_lock(int64 id, Oid database, Oid extension);
 extern void permit_unlock(uint32 index);
+extern bool permit_is_known(int64 id);
 extern bool permit_is_ours(uint32 index);
 
 typedef enum PermitMark
@@ -71,10 +75,9 @@ extern void permit_undo_marked(uint32 index);
 
 /*
  * Recreates the permit of a running job after a crash, in the queue's load: at
- * the place its id names if that is free, else under an id nobody knows, which
- * only ends by expiry.  Charges the concurrency terms of the plan.  Does nothing
- * when the permit is there.  The plan's locks are held; false when a table is
- * full.
+ * the place its id names, or elsewhere with that id as an alias.  Charges the
+ * concurrency terms of the plan.  Does nothing when the permit is there.  The
+ * plan's locks are held; false when a table is full.
  */
 extern bool permit_restore(int64 id, const QuotaPlan *plan, int64 job,
 						   int64 expires_ns, int64 now_ns);

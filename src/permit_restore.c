@@ -53,27 +53,30 @@ permit_restore(int64 id, const QuotaPlan *plan, int64 job,
 			   int64 expires_ns, int64 now_ns)
 {
 	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
+	bool		in_place;
 	uint32		buckets[QUOTA_MAX_TERMS];
 	int64		amounts[QUOTA_MAX_TERMS];
 	int			n;
 
-	if (index < (uint32) quota_max_permits && quota_permits[index].id == id)
+	if (permit_is_known(id))
 		return true;
 	n = find_buckets(plan, now_ns, buckets, amounts);
 	if (n < 0)
 		return false;
-	if (index >= (uint32) quota_max_permits || !quota_alloc_permit_at(index))
-	{
+	in_place = index < (uint32) quota_max_permits &&
+		quota_alloc_permit_at(index);
+	if (!in_place)
 		index = quota_alloc_permit(false);
-		id = 0;
-	}
 	if (index == QUOTA_NO_INDEX)
 		return false;
-	permit_start(index, id ? id : permit_new_id(index), QUOTA_PERMIT_LIVE,
-				 plan->slot, QUOTA_NO_INDEX, now_ns,
+	permit_start(index, in_place ? id : permit_new_id(index),
+				 QUOTA_PERMIT_LIVE, plan->slot, QUOTA_NO_INDEX, now_ns,
 				 Max(expires_ns - now_ns, 0));
+	if (!in_place)
+		quota_alias_permit(index, id);
 	quota_permits[index].job = job;
 	for (int i = 0; i < n; i++)
-		permit_add_part(index, buckets[i], amounts[i]);
+		permit_add_part(index, buckets[i], amounts[i],
+						quota_unit_hash("request"));
 	return true;
 }

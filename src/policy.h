@@ -31,6 +31,7 @@ typedef struct QuotaTerm
 	bool		starts_full;	/* limit or tenant is younger than the crash */
 	const char *name;
 	const char *unit;
+	uint64		unit_hash;		/* quota_unit_hash(unit) */
 	const char *label;			/* of the bucket, for views */
 	int64		cost;			/* units one call costs */
 	int64		capacity;		/* burst, permits, or amount per period */

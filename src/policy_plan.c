@@ -261,6 +261,7 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	t->starts_full = starts_full(s, limit);
 	t->name = limit->name;
 	t->unit = limit->unit;
+	t->unit_hash = quota_unit_hash(limit->unit);
 	t->lifetime_ns = limit->lifetime_ns;
 	t->monthly = limit->monthly;
 	t->period_count = limit->period_count;

@@ -52,7 +52,7 @@ typedef enum QuotaKind
 	QUOTA_ALLOWANCE
 } QuotaKind;
 
-/* 128 bits of a keyed SHA-256 over what identifies a thing; see key.c */
+/* 128 bits of a keyed hash of what identifies a thing; see key.c */
 typedef struct QuotaKey
 {
 	uint64		w[2];

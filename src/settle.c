@@ -35,13 +35,11 @@ typedef enum Keep
 static int64
 final_amount(const QuotaPart *part, Keep keep, const QuotaUnits *units, int n)
 {
-	uint64		unit = quota_buckets[part->bucket].unit_hash;
-
 	if (keep == KEEP_NOTHING ||
 		(keep == KEEP_RATE && part->kind == QUOTA_ALLOWANCE))
 		return 0;
 	for (int i = 0; units && i < units->n; i++)
-		if (quota_unit_hash(units->u[i].unit) == unit)
+		if (quota_unit_hash(units->u[i].unit) == part->unit_hash)
 			return units->u[i].amount * n;
 	return part->amount;
 }

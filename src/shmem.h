@@ -103,7 +103,6 @@ typedef struct QuotaBucket
 
 	int64		admitted;		/* units */
 	int64		refused;		/* calls */
-	uint64		unit_hash;		/* of the limit's unit, quota_unit_hash() */
 	char		limit_name[QUOTA_NAME_LEN];
 	char		label[QUOTA_LABEL_LEN];
 } QuotaBucket;
@@ -115,6 +114,7 @@ typedef struct QuotaPart
 	uint32		bucket;			/* pinned */
 	uint32		permit;			/* index of the permit this is part of */
 	uint8		kind;
+	uint64		unit_hash;		/* unit charged; settling names it */
 	bool		linked;			/* in bucket->parts; for concurrency: counted
 								 * in bucket->used, for allowance: in held */
 	int64		amount;			/* units charged */
@@ -142,6 +142,8 @@ typedef enum QuotaPermitState
 typedef struct QuotaPermit
 {
 	int64		id;
+	int64		alias;			/* id before a crash, when its place was taken;
+								 * else 0 */
 	uint32		chain;			/* free list, both ways; under the directory
 								 * lock, as is state while FREE */
 	uint32		chain_back;
@@ -327,6 +329,7 @@ typedef struct QuotaShared
 	QuotaTable	flow_table;
 	uint32		permit_free;
 	uint32		permits_used;
+	uint32		permit_aliases; /* permits with an alias */
 
 	/* events ring, under events_lock; absolute positions */
 	uint64		event_head;
@@ -374,6 +377,7 @@ extern void quota_remove_slot(uint32 index);
  * it to calls that can't do without.
  */
 extern uint32 quota_alloc_permit(bool optional);
+extern void quota_alias_permit(uint32 index, int64 alias);
 /* the free permit at this place, false when it is in use */
 extern bool quota_alloc_permit_at(uint32 index);
 extern void quota_free_permit(uint32 index);

@@ -172,6 +172,8 @@ restore_permit(const State *state, uint32 index, const QuotaPermit *saved)
 		pg_atomic_fetch_add_u32(&quota_tenants[permit->tenant].pins, 1);
 	}
 	permit->taken = false;
+	if (permit->alias != 0)
+		quota_shared->permit_aliases++;
 	permit->marked = false;
 	restore_parts(state, permit);
 

@@ -25,6 +25,7 @@
 #include "executor/spi.h"
 #include "job.h"
 #include "miscadmin.h"
+#include "permit.h"
 #include "pgstat.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"
@@ -41,6 +42,7 @@
 #define MAX_RUN_NS		(2 * QUOTA_NS_PER_S)	/* of one chore */
 #define BUSY_NS			(10 * QUOTA_NS_PER_S)	/* somebody alters the extension */
 #define HOLDS_NS		(10 * QUOTA_NS_PER_S)
+#define PERMITS_NS		(10 * QUOTA_NS_PER_S)
 #define MIN_TRIM_NS		(10 * QUOTA_NS_PER_S)
 #define MAX_TRIM_NS		(3600 * QUOTA_NS_PER_S)
 
@@ -170,6 +172,29 @@ expire_holds(Run *run)
 	return SPI_processed > 0 ? quota_now_ns() + HOLDS_NS : QUOTA_NEVER;
 }
 
+/* Tells of permits whose lifetime is over even if nobody decides any more. */
+static int64
+expire_permits(Run *run)
+{
+	int64		now_ns = quota_now_ns();
+	int64		next_ns = QUOTA_NEVER;
+
+	for (uint32 i = 0; i < (uint32) quota_max_providers; i++)
+	{
+		QuotaSlot  *slot = &quota_slots[i];
+
+		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		if (slot->entry.used && slot->database == MyDatabaseId)
+		{
+			permit_expire(i, now_ns);
+			if (!pairingheap_is_empty(&slot->permits))
+				next_ns = now_ns + PERMITS_NS;
+		}
+		LWLockRelease(&slot->lock);
+	}
+	return next_ns;
+}
+
 /* Before a table of shared memory is full, so that no decision has to do it. */
 static int64
 reclaim(Run *run)
@@ -245,6 +270,7 @@ static const struct
 	const char *what;
 }			chores[] = {
 	{load_queue, "loading the queue"},
+	{expire_permits, "expiring permits"},
 	{write_events, "writing events"},
 	{expire_holds, "expiring holds"},
 	{reclaim, "reclaiming memory"},

@@ -62,7 +62,7 @@ COMMENT ON COLUMN quota.jobs.finished_at IS 'When it succeeded, failed for good,
 COMMENT ON COLUMN quota.jobs.status IS 'The newest status of the provider that quota_fail was told.';
 COMMENT ON COLUMN quota.jobs.result IS 'What quota_complete was told.';
 COMMENT ON COLUMN quota.jobs.error IS 'Why the newest failed attempt failed.';
-COMMENT ON COLUMN quota.jobs.flow IS 'Internal: hash of provider, tenant, class and endpoint.';
+COMMENT ON COLUMN quota.jobs.flow IS 'Internal: hash of provider, tenant, class and endpoint. A row inserted with it is taken for one from a dump: whether tenant, provider and class exist is not checked.';
 
 CREATE TABLE quota.leases (
 	job_id bigint PRIMARY KEY,

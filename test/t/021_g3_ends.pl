@@ -348,18 +348,37 @@ is(value(q{SELECT payload, attempt, quota_complete(id, attempt) FROM quota_deque
 is(value('SELECT count(*) FROM quota.holds'), '0', 'no hold is open');
 is(value('SELECT * FROM quota_audit()'), '', 'the audit finds nothing');
 
+# ---- a permit that is over stays over, whoever has its place now ----
+
+value(q{
+	CREATE TABLE old AS SELECT (a.d).permit FROM
+		(SELECT quota_acquire('t', 'p') AS d FROM generate_series(1, 50) OFFSET 0) a;
+	SELECT quota_settle(permit) FROM old;
+	CREATE TABLE new AS SELECT (a.d).permit FROM
+		(SELECT quota_acquire('u', 'p') AS d FROM generate_series(1, 50) OFFSET 0) a;
+	CREATE FUNCTION state_of(permit bigint) RETURNS text LANGUAGE plpgsql AS $$
+	BEGIN
+		PERFORM quota_settle(permit);
+		RETURN 'settled';
+	EXCEPTION WHEN OTHERS THEN
+		RETURN SQLSTATE;
+	END $$});
+is(value('SELECT DISTINCT state_of(permit) FROM old'), '55000', 'old permits are refused');
+is(value('SELECT DISTINCT state_of(permit) FROM new'), 'settled', 'and new ones not harmed');
+is(value('SELECT count(*) FROM quota.stat_permits'), '0', 'all are over');
+
 # ---- isolation levels of the caller ----
 
 foreach my $level ('REPEATABLE READ', 'SERIALIZABLE')
 {
 	value(q{TRUNCATE mine; INSERT INTO quota.jobs (tenant, provider, payload)
 		SELECT 't', 'p', to_jsonb(i) FROM generate_series(1, 9) i});
-	my $a = session($node);
-	my $b = session($node);
+	my $one = session($node);
+	my $two = session($node);
 
 	# Both have a snapshot before either does anything.  Where a caller's own
 	# reading of the queue would be a conflict, it is left out.
-	foreach my $x ($a, $b)
+	foreach my $x ($one, $two)
 	{
 		$x->query("BEGIN ISOLATION LEVEL $level");
 		$x->query('SELECT count(*) FROM '
@@ -368,28 +387,28 @@ foreach my $level ('REPEATABLE READ', 'SERIALIZABLE')
 	value(q{SELECT quota_complete(id, attempt) FROM quota_dequeue('p')});
 	value(q{INSERT INTO mine SELECT permit FROM quota_acquire('t', 'p')});
 	my $label = q{SELECT payload #>> '{}' FROM quota_dequeue('p')};
-	is($a->query($label), '2', "$level: dequeue passes what others have done");
-	is($b->query($label), '3', "$level: and what they are doing");
+	is($one->query($label), '2', "$level: dequeue passes what others have done");
+	is($two->query($label), '3', "$level: and what they are doing");
 	value(q{SELECT quota_complete(id, attempt) FROM quota_dequeue('p')});
-	is($a->query(q{SELECT payload #>> '{}', quota_complete(id, attempt) FROM quota_dequeue('p')}),
+	is($one->query(q{SELECT payload #>> '{}', quota_complete(id, attempt) FROM quota_dequeue('p')}),
 		'5|', "$level: dequeue and complete");
-	is($b->query("SELECT reason, quota_settle(permit) FROM quota_acquire('t', 'p')"),
+	is($two->query("SELECT reason, quota_settle(permit) FROM quota_acquire('t', 'p')"),
 		'ok|', "$level: acquire and settle");
 	# the permit is younger than the snapshot
-	$a->query('SELECT quota_settle(' . value('SELECT permit FROM mine') . ')');
-	$a->query(q{INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('t', 'p', '"a"')});
-	$b->query(q{INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('t', 'p', '"b"')});
-	is($a->fails('COMMIT'), '', "$level: one commits");
-	is($b->query(q{SELECT payload #>> '{}', quota_complete(id, attempt) FROM quota_dequeue('p')}),
+	$one->query('SELECT quota_settle(' . value('SELECT permit FROM mine') . ')');
+	$one->query(q{INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('t', 'p', '"a"')});
+	$two->query(q{INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('t', 'p', '"b"')});
+	is($one->fails('COMMIT'), '', "$level: one commits");
+	is($two->query(q{SELECT payload #>> '{}', quota_complete(id, attempt) FROM quota_dequeue('p')}),
 		'6|', "$level: the other goes on");
-	is($b->fails('COMMIT'), '', "$level: and commits as well");
+	is($two->fails('COMMIT'), '', "$level: and commits as well");
 	# a lease from before the snapshot, whose row another one has extended since
-	$a->query("BEGIN ISOLATION LEVEL $level");
-	$a->query('SELECT count(*) FROM mine');
+	$one->query("BEGIN ISOLATION LEVEL $level");
+	$one->query('SELECT count(*) FROM mine');
 	my ($id) = split /\|/, value(q{SELECT quota.jobs.id FROM quota.jobs WHERE state = 'running' LIMIT 1});
 	value("SELECT quota_extend_job($id, 1, '5 min')");
-	is($a->query("SELECT quota_complete($id, 1)"), '', "$level: complete of a row that has changed");
-	is($a->fails('COMMIT'), '', "$level: no serialization failure");
+	is($one->query("SELECT quota_complete($id, 1)"), '', "$level: complete of a row that has changed");
+	is($one->fails('COMMIT'), '', "$level: no serialization failure");
 	value(q{SELECT quota_complete(id, attempt) FROM quota_dequeue('p', 100)});
 	value(q{SELECT quota_complete(id, attempt) FROM quota.jobs WHERE state = 'running'});
 }

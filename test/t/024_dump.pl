@@ -72,7 +72,8 @@ in( 'app', q{
 	CREATE TABLE mine (job bigint REFERENCES quota.jobs, permit bigint);
 	SELECT quota_clock_advance('11 s');
 });
-# a worker writes off the hold that was lost, and tells
+# the next decision notices that the hold was lost, a worker writes it down
+in('app', q{SELECT quota_peek('t', 'p')});
 ok( $node->poll_query_until(
 		'app',
 		'SELECT count(*) > 0 FROM quota.events HAVING (SELECT count(*) = 1 FROM quota.ledger WHERE kind = $$expire$$)'
@@ -108,14 +109,14 @@ sub contents
 	return $all;
 }
 
-# What decisions would be, where they follow from rows.
-my $balance = q{SELECT * FROM quota_balance('t') ORDER BY 2;
-	SELECT * FROM quota_balance('it''s "u"\\', 'p') ORDER BY 2;
+# What decisions follow from; "held" counts holds whose permits are in memory.
+my $balance = q{SELECT b.t, limit_name, unit, amount, used, remaining, period_start, period_end
+	FROM unnest(ARRAY['t', 'it''s "u"\']) b (t), quota_balance(b.t, 'p') ORDER BY 1, 2;
 	SELECT * FROM quota_audit()};
 
 my $contents = contents('app');
 my $balances = in('app', $balance);
-like($balances, qr/^p\|credits\|credit\|5000\|/m, 'a balance to compare with');
+like($balances, qr/^t\|credits\|credit\|5000\|-42\|5042\|/m, 'a balance to compare with');
 my $memory = 'SELECT * FROM quota.stat_buckets ORDER BY 1, 2, 3; SELECT * FROM quota.stat_permits ORDER BY 1;
 	SELECT * FROM quota.stat_flows ORDER BY 1, 2, 3, 4';
 my $in_memory = in('app', $memory);
@@ -178,9 +179,8 @@ is( in('custom', q{SELECT string_agg(payload #>> '{}' || ' ' || attempt, ', ') F
 is( in('custom', q{SELECT quota_complete(id, 2) FROM quota.jobs WHERE payload = '"running"'; SELECT 'ok'}),
 	"\nok", 'and somebody else completes them');
 clock_advance($node, '1 day');
-is( in('directory', q{SELECT payload FROM quota_dequeue('q', 5) WHERE payload = '"scheduled"'}),
-	'', 'not before rate tokens are there') if 0;
-in('custom', q{DELETE FROM quota.jobs WHERE state = 'queued' AND attempt = 0});
+in('custom', q{DELETE FROM quota.jobs WHERE state = 'queued' AND attempt = 0
+	AND id NOT IN (SELECT job FROM mine)});
 is( in('custom', q{SELECT count(*) FROM quota_dequeue('q', 5) WHERE payload = '"scheduled"'}),
 	'1', 'what was scheduled comes due');
 is(in('custom', 'SELECT * FROM quota_audit()'), '', 'the audit finds nothing');
@@ -194,13 +194,11 @@ sub reasons
 		(SELECT quota_acquire('t', 'q', n => 4) AS d FROM generate_series(1, 2) OFFSET 0) a});
 }
 in('postgres', "CREATE DATABASE twin$_ TEMPLATE data") foreach 1, 2;
-in("twin$_", q{DELETE FROM quota.jobs WHERE state = 'queued'}) foreach 1, 2;
 is(reasons("twin$_"), 'ok concurrency_limited', "twin $_ has limits of its own") foreach 1, 2;
 in('twin1', q{UPDATE quota.limits SET amount = 100 WHERE name = 'slots'});
 is(reasons('twin2'), 'concurrency_limited concurrency_limited', 'and a configuration');
 my ($permit) = split /\n/, in('twin1', 'SELECT permit FROM quota.stat_permits WHERE job IS NULL');
-like($node->psql('twin2', "SELECT quota_settle($permit)", on_error_die => 0) . '',
-	qr/^3$/, 'and permits');
+isnt(scalar $node->psql('twin2', "SELECT quota_settle($permit)"), 0, 'and permits');
 
 # ---- an extension that is created anew knows nothing ----
 
