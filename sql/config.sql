@@ -172,6 +172,30 @@ SELECT limit_name, needed FROM quota_explain('cfg_b', 'cfg', 'big', units => '{"
 INSERT INTO quota.limits (provider, name, amount, period) SELECT 'cfg', 'n' || i, 1, '1 s' FROM generate_series(1, 12) i;
 SELECT * FROM quota_explain('cfg_b', 'cfg');
 
+-- columns that somebody adds are in nobody's way
+ALTER TABLE quota.limits ADD COLUMN cfg_note text DEFAULT 'mine', ADD COLUMN cfg_more int;
+ALTER TABLE quota.tenants ADD COLUMN cfg_note text;
+DELETE FROM quota.limits WHERE provider = 'cfg' AND name LIKE 'n%';
+SELECT limit_name, needed FROM quota_explain('cfg_b', 'cfg');
+ALTER TABLE quota.limits DROP COLUMN cfg_note, DROP COLUMN cfg_more;
+ALTER TABLE quota.tenants DROP COLUMN cfg_note;
+SELECT limit_name, needed FROM quota_explain('cfg_b', 'cfg');
+
+-- a rate that is no fraction of 64-bit numbers is refused wherever it is given
+INSERT INTO quota.limits (provider, name, amount, period) VALUES ('cfg', 'x', 0.333333333, '1 month');
+UPDATE quota.limits SET amount = 1.000000001, period = '1 day' WHERE provider = 'cfg' AND name = 'tokens';
+\set VERBOSITY terse
+INSERT INTO quota.limits (provider, name, amount, period, per) VALUES ('cfg', 'x', 0.333333333, '1 s', '{tenant}');
+UPDATE quota.limits SET external = true, period = '1 min' WHERE provider = 'cfg' AND name = 'x';
+UPDATE quota.limits SET external = true WHERE provider = 'cfg' AND name = 'x';
+UPDATE quota.providers SET safety = 0.900001 WHERE provider = 'cfg';
+UPDATE quota.limits SET external = NULL WHERE provider = 'cfg' AND name = 'x';
+UPDATE quota.providers SET safety = 0.900001 WHERE provider = 'cfg';
+INSERT INTO quota.tenant_limits (tenant, provider, name, multiplier) VALUES ('cfg_b', 'cfg', 'x', 1.000001);
+INSERT INTO quota.tier_limits (tier, provider, name, amount, multiplier) VALUES ('cfg_pro', 'cfg', 'x', 0.111111111, 0.5);
+\set VERBOSITY default
+DELETE FROM quota.tier_limits WHERE tier = 'cfg_pro';
+
 -- no such thing
 SELECT quota_peek('cfg_nobody', 'cfg');
 SELECT quota_peek('cfg_b', 'cfg_none');

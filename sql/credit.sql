@@ -117,9 +117,19 @@ SELECT quota_refund(:p);
 SELECT quota_refund(:p, 1);
 \set VERBOSITY default
 SELECT quota_refund(1);
+\set VERBOSITY sqlstate
+SELECT quota_refund(:p, 1, NULL, 'nosuch');
+SELECT quota_refund(:p, NULL, NULL, 'nosuch');
+\set VERBOSITY default
 SELECT kind, amount, reason FROM quota.ledger WHERE permit = :p ORDER BY id;
 SELECT * FROM balance('acme', 'mail');
 SELECT * FROM quota_audit();
+
+-- amounts that no counter could keep are refused
+SELECT quota_hold('acme', 'llm', 'token', 1000000001);
+SELECT count(quota_adjust('acme', NULL, 'tokens', 1000000000000000)) FROM generate_series(1, 5000);
+SELECT count(quota_grant('acme', NULL, 'tokens', 1000000000000000)) FROM generate_series(1, 5000);
+SELECT * FROM balance('acme', 'mail');
 
 -- settling late counts as long as nobody has written the hold off; the lock keeps
 -- the background worker from being first

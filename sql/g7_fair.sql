@@ -148,8 +148,7 @@ BEGIN
 	FOR i IN 1..120 LOOP
 		INSERT INTO quota.jobs (tenant, provider)
 		SELECT 'g7_d' || t, 'g7_come' FROM generate_series(1, 5) t
-		WHERE NOT EXISTS (SELECT FROM quota.jobs j
-			WHERE j.provider = 'g7_come' AND j.tenant = 'g7_d' || t AND state = 'queued');
+		WHERE i = 1 OR 'g7_d' || t IN (SELECT tenant FROM served ORDER BY n DESC LIMIT 5);
 		COMMIT;
 		INSERT INTO served (tenant) SELECT c.tenant FROM quota_dequeue('g7_come', 5) c;
 		COMMIT;
@@ -158,6 +157,30 @@ END $$;
 SELECT tenant, count(*) BETWEEN 99 AND 101 AS share FROM served GROUP BY 1 ORDER BY 1;
 SELECT count(quota_complete(id, attempt)::text) FROM quota.jobs WHERE provider = 'g7_come' AND state = 'running';
 DELETE FROM quota.jobs WHERE provider = 'g7_come' AND state = 'queued';
+
+-- nor does one that drains with every job keep from paying for it
+INSERT INTO quota.costs (provider, endpoint, unit, cost) VALUES ('g7_come', '9', 'request', 9);
+INSERT INTO quota.jobs (tenant, provider) SELECT 'g7_d0', 'g7_come' FROM generate_series(1, 400);
+CREATE PROCEDURE come_and_go(t text, e text, claims int) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..claims LOOP
+		INSERT INTO quota.jobs (tenant, provider, endpoint)
+		SELECT t, 'g7_come', e
+		WHERE i = 1 OR t = (SELECT tenant FROM served ORDER BY n DESC LIMIT 1);
+		COMMIT;
+		CALL serve('g7_come', 1);
+	END LOOP;
+END $$;
+TRUNCATE served RESTART IDENTITY;
+CALL come_and_go('g7_d6', NULL, 200);
+SELECT tenant, count(*) FROM served GROUP BY 1 ORDER BY 1;
+TRUNCATE served RESTART IDENTITY;
+DELETE FROM quota.jobs WHERE tenant = 'g7_d6' AND state = 'queued';
+CALL come_and_go('g7_d7', '9', 200);
+SELECT tenant, count(*), sum(cost) FROM served GROUP BY 1 ORDER BY 1;
+SELECT * FROM unfair();
+DELETE FROM quota.jobs WHERE provider = 'g7_come' AND state = 'queued';
+DROP PROCEDURE come_and_go;
 
 -- one with only future work keeps no place; one that is new gets its share at once
 INSERT INTO quota.jobs (tenant, provider, run_at) SELECT 'g7_d9', 'g7_come', '2026-02-01' FROM generate_series(1, 10);

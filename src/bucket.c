@@ -205,6 +205,13 @@ bucket_rate_make(BucketRate *rate, int64_t unscaled, int scale,
 	return true;
 }
 
+/* Is a more than b? */
+bool
+bucket_rate_above(BucketRate a, BucketRate b)
+{
+	return (wide) a.num * b.den > (wide) b.num * a.den;
+}
+
 /* A bucket of which nothing was ever spent. */
 void
 bucket_init_full(Bucket *b, BucketRate rate, int64_t capacity, int64_t now_ns)

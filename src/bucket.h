@@ -71,6 +71,7 @@ typedef struct BucketTake
 
 extern bool bucket_rate_make(BucketRate *rate, int64_t unscaled, int scale,
 							 int64_t period_ns);
+extern bool bucket_rate_above(BucketRate a, BucketRate b);
 extern void bucket_init_full(Bucket *b, BucketRate rate, int64_t capacity,
 							 int64_t now_ns);
 extern void bucket_init_drained(Bucket *b, BucketRate rate, int64_t capacity,

@@ -51,6 +51,7 @@ static const char *const relation_names[QUOTA_N_RELATIONS] = {
 	[QUOTA_REL_HOLDS] = "holds",
 	[QUOTA_REL_HOLDS_PKEY] = "holds_pkey",
 	[QUOTA_REL_EVENTS] = "events",
+	[QUOTA_REL_EVENTS_PKEY] = "events_pkey",
 };
 
 static QuotaCatalog catalog;

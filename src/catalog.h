@@ -37,14 +37,15 @@ typedef enum QuotaRelation
 	QUOTA_REL_HOLDS,
 	QUOTA_REL_HOLDS_PKEY,		/* (permit) */
 	QUOTA_REL_EVENTS,
+	QUOTA_REL_EVENTS_PKEY,		/* (id) */
 	QUOTA_N_RELATIONS
 } QuotaRelation;
 
 typedef struct QuotaCatalog
 {
 	Oid			extension;
-	Oid			owner;			/* of the extension; our rows are read and
-								 * written as this role */
+	Oid			owner;			/* of the extension; our rows are read as
+								 * this role */
 	Oid			relations[QUOTA_N_RELATIONS];
 } QuotaCatalog;
 
@@ -60,8 +61,9 @@ extern void quota_catalog_init(void);
 extern uint64 quota_catalog_age(void);
 
 /*
- * Work as the extension's owner, so that callers need no rights on our tables
- * and row security of theirs does not apply; an abort restores by itself.
+ * Read as the extension's owner, so that callers need no rights on our tables
+ * and row security of theirs does not apply; an abort restores by itself.  Never
+ * around a write, which runs triggers of users; rows.h needs no rights anyway.
  */
 typedef struct QuotaOwner
 {

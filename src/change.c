@@ -384,7 +384,7 @@ mark_slot(uint32 slot, int seen)
 	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
 	if (n_keyed < n_changes || seen < 0 ||
 		!quota_key_equal(&quota_slots[slot].entry.key, &slots[seen].key))
-		quota_slots[slot].stale_all = true;
+		quota_slots[slot].stale_all++;
 	else
 	{
 		for (int i = 0; i < n_changes; i++)

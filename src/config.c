@@ -4,7 +4,9 @@
  *		the reader's choice: neither rights and row security of the caller, nor
  *		the planner, nor the search path, nor SPI have a part in it.
  *
- * In a SERIALIZABLE transaction these reads take predicate locks as any other.
+ * In a SERIALIZABLE transaction these reads take predicate locks as any other: a
+ * scan that takes none sees no single point in time, and could miss a limit that is
+ * just being changed.
  * The table locks end with the scan.
  */
 #include "config.h"
@@ -27,9 +29,13 @@ config_scan_begin(ConfigScan *scan, QuotaRelation rel, QuotaRelation index,
 {
 	bool		indexed = index != QUOTA_N_RELATIONS;
 	ScanKeyData scan_key;
+	int			natts;
 
 	scan->rel = table_open(quota_relation(rel), AccessShareLock);
 	scan->tuple = NULL;
+	natts = RelationGetNumberOfAttributes(scan->rel);
+	scan->values = palloc(natts * sizeof(Datum));
+	scan->nulls = palloc(natts * sizeof(bool));
 	if (key)
 		ScanKeyEntryInitialize(&scan_key, 0, 1, BTEqualStrategyNumber,
 							   InvalidOid,
@@ -44,15 +50,11 @@ config_scan_begin(ConfigScan *scan, QuotaRelation rel, QuotaRelation index,
 bool
 config_scan_next(ConfigScan *scan)
 {
-	TupleDesc	desc = RelationGetDescr(scan->rel);
-
-	if (desc->natts > CONFIG_MAX_COLUMNS)
-		elog(ERROR, "table \"%s\" has more columns than expected",
-			 RelationGetRelationName(scan->rel));
 	scan->tuple = systable_getnext(scan->scan);
 	if (scan->tuple == NULL)
 		return false;
-	heap_deform_tuple(scan->tuple, desc, scan->values, scan->nulls);
+	heap_deform_tuple(scan->tuple, RelationGetDescr(scan->rel), scan->values,
+					  scan->nulls);
 	return true;
 }
 
@@ -62,6 +64,8 @@ config_scan_end(ConfigScan *scan)
 {
 	systable_endscan(scan->scan);
 	table_close(scan->rel, AccessShareLock);
+	pfree(scan->values);
+	pfree(scan->nulls);
 }
 
 /* See config.h. */

@@ -95,7 +95,12 @@ enum
 	COSTS_COST
 };
 
-#define CONFIG_MAX_COLUMNS	16
+/* The tables above, as TriggerShape.tables. */
+#define CONFIG_TABLES \
+	(TRIGGER_TABLE(QUOTA_REL_TIERS) | TRIGGER_TABLE(QUOTA_REL_TENANTS) | \
+	 TRIGGER_TABLE(QUOTA_REL_PROVIDERS) | TRIGGER_TABLE(QUOTA_REL_CLASSES) | \
+	 TRIGGER_TABLE(QUOTA_REL_LIMITS) | TRIGGER_TABLE(QUOTA_REL_TIER_LIMITS) | \
+	 TRIGGER_TABLE(QUOTA_REL_TENANT_LIMITS) | TRIGGER_TABLE(QUOTA_REL_COSTS))
 
 /* Words of quota.limits.per, as bits, in the order of parts of a bucket's key */
 typedef enum ConfigPer
@@ -115,8 +120,8 @@ typedef struct ConfigScan
 	Relation	rel;
 	SysScanDesc scan;
 	HeapTuple	tuple;
-	Datum		values[CONFIG_MAX_COLUMNS];
-	bool		nulls[CONFIG_MAX_COLUMNS];
+	Datum	   *values;			/* of its columns, whoever added them */
+	bool	   *nulls;
 } ConfigScan;
 
 /*

@@ -13,11 +13,10 @@
 
 #include "access/xact.h"
 #include "catalog.h"
-#include "commands/trigger.h"
-#include "config.h"
+#include "config_rate.h"
 #include "error.h"
 #include "executor/spi.h"
-#include "fmgr.h"
+#include "trigger.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -240,6 +239,7 @@ guard_class(TriggerData *td, HeapTuple row)
 static void
 guard_row(TriggerData *td, HeapTuple row)
 {
+	TupleDesc	desc = RelationGetDescr(td->tg_relation);
 	Oid			relid = RelationGetRelid(td->tg_relation);
 	bool		update = TRIGGER_FIRED_BY_UPDATE(td->tg_event);
 
@@ -249,29 +249,39 @@ guard_row(TriggerData *td, HeapTuple row)
 			refuse_rename(td, "tenant", 1, TENANTS_TENANT);
 		check_tier(td, row);
 	}
-	else if (relid == quota_relation(QUOTA_REL_PROVIDERS) && update)
-		refuse_rename(td, "provider", 1, PROVIDERS_PROVIDER);
+	else if (relid == quota_relation(QUOTA_REL_PROVIDERS))
+	{
+		if (update)
+			refuse_rename(td, "provider", 1, PROVIDERS_PROVIDER);
+		config_check_rate(QUOTA_REL_PROVIDERS, desc, row);
+	}
 	else if (relid == quota_relation(QUOTA_REL_TIERS) && update)
 		refuse_rename(td, "tier", 1, TIERS_TIER);
-	else if (relid == quota_relation(QUOTA_REL_LIMITS) && update)
-		refuse_rename(td, "limit", 2, LIMITS_NAME);
+	else if (relid == quota_relation(QUOTA_REL_LIMITS))
+	{
+		if (update)
+			refuse_rename(td, "limit", 2, LIMITS_NAME);
+		config_check_rate(QUOTA_REL_LIMITS, desc, row);
+	}
 	else if (relid == quota_relation(QUOTA_REL_TIER_LIMITS) ||
 			 relid == quota_relation(QUOTA_REL_TENANT_LIMITS))
+	{
 		check_override(td, row);
+		config_check_rate(QUOTA_REL_TENANT_LIMITS, desc, row);
+	}
 }
 
 /* BEFORE INSERT OR UPDATE, and on quota.classes also DELETE, FOR EACH ROW. */
 Datum
 quota_config_guard(PG_FUNCTION_ARGS)
 {
-	TriggerData *td = (TriggerData *) fcinfo->context;
+	static const TriggerShape shape = {
+		.function = "config_guard",.tables = CONFIG_TABLES,.before = true,
+		.row = TRIGGER_ON_INSERT | TRIGGER_ON_UPDATE | TRIGGER_ON_DELETE
+	};
+	TriggerData *td = quota_trigger(fcinfo, &shape);
 	HeapTuple	row;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) ||
-		!TRIGGER_FIRED_BEFORE(td->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(td->tg_event))
-		elog(ERROR, "quota_config_guard: not called as expected");
-	quota_enter();
 	row = TRIGGER_FIRED_BY_UPDATE(td->tg_event) ? td->tg_newtuple
 		: td->tg_trigtuple;
 	if (RelationGetRelid(td->tg_relation) == quota_relation(QUOTA_REL_CLASSES))
@@ -374,14 +384,14 @@ check_use(TriggerData *td, const Use *use)
 Datum
 quota_config_guard_delete(PG_FUNCTION_ARGS)
 {
-	TriggerData *td = (TriggerData *) fcinfo->context;
+	static const TriggerShape shape = {
+		.function = "config_guard_delete",.tables = CONFIG_TABLES,
+		.statement = TRIGGER_ON_DELETE | TRIGGER_ON_TRUNCATE
+	};
+	TriggerData *td = quota_trigger(fcinfo, &shape);
 	Oid			relid;
 	QuotaOwner	caller;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(td->tg_event) ||
-		!TRIGGER_FIRED_FOR_STATEMENT(td->tg_event))
-		elog(ERROR, "quota_config_guard_delete: not called as expected");
-	quota_enter();
 	relid = RelationGetRelid(td->tg_relation);
 	if (TRIGGER_FIRED_BY_TRUNCATE(td->tg_event) &&
 		relid == quota_relation(QUOTA_REL_CLASSES))

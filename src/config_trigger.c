@@ -15,11 +15,11 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "commands/trigger.h"
 #include "config.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "shmem.h"
+#include "trigger.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/rel.h"
@@ -123,18 +123,17 @@ stamp(Stamps *stamps, TupleDesc desc, const char *name, int64 value,
 Datum
 quota_config_stamp(PG_FUNCTION_ARGS)
 {
-	TriggerData *td = (TriggerData *) fcinfo->context;
+	static const TriggerShape shape = {
+		.function = "config_stamp",.tables = CONFIG_TABLES,.before = true,
+		.row = TRIGGER_ON_INSERT | TRIGGER_ON_UPDATE
+	};
+	TriggerData *td = quota_trigger(fcinfo, &shape);
 	Stamps		stamps = {0};
 	HeapTuple	old = NULL;
 	HeapTuple	row;
 	HeapTuple	unchanged;
 	TupleDesc	desc;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) ||
-		!TRIGGER_FIRED_BEFORE(td->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(td->tg_event))
-		elog(ERROR, "quota_config_stamp: not called as expected");
-	quota_enter();
 	desc = RelationGetDescr(td->tg_relation);
 	row = td->tg_trigtuple;
 	if (TRIGGER_FIRED_BY_UPDATE(td->tg_event))
@@ -275,15 +274,16 @@ note_row(TriggerData *td)
 Datum
 quota_config_changed(PG_FUNCTION_ARGS)
 {
-	TriggerData *td = (TriggerData *) fcinfo->context;
+	static const TriggerShape shape = {
+		.function = "config_changed",.tables = CONFIG_TABLES,
+		.row = TRIGGER_ON_INSERT | TRIGGER_ON_UPDATE | TRIGGER_ON_DELETE,
+		.statement = TRIGGER_ON_TRUNCATE
+	};
+	TriggerData *td = quota_trigger(fcinfo, &shape);
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(td->tg_event))
-		elog(ERROR, "quota_config_changed: not called as expected");
-	quota_enter();
 	if (TRIGGER_FIRED_BY_TRUNCATE(td->tg_event))
 		change_note(CHANGE_GLOBAL, NULL, false, true);
-	else if (TRIGGER_FIRED_FOR_ROW(td->tg_event) &&
-			 !(TRIGGER_FIRED_BY_UPDATE(td->tg_event) && !row_changed(td)))
+	else if (!TRIGGER_FIRED_BY_UPDATE(td->tg_event) || row_changed(td))
 		note_row(td);
 	return PointerGetDatum(NULL);
 }

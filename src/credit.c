@@ -1,7 +1,7 @@
 /*
  * credit.c
  *		What a call does to credits: holding the estimate when it is admitted,
- *		resolving the hold once when it is settled, released or lost.
+ *		resolving the hold once when it is settled or released.
  *
  * The decision has charged the counters and pinned the buckets (by the parts of
  * the permit) before credit_hold() writes the entries, in the same transaction.
@@ -20,7 +20,6 @@
 
 #include "access/xact.h"
 #include "error.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "utils/guc.h"
@@ -106,7 +105,6 @@ credit_hold(const QuotaPlan *plan, const QuotaVerdict *verdict, int64 job)
 	HoldRow		hold = {.permit = verdict->permit, .tenant = plan->tenant,
 	.provider = plan->provider, .job = job};
 	int64		expires_ns = 0;
-	QuotaOwner	caller;
 	RowTable   *ledger;
 	int			n = collect_parts(plan, verdict->permit, entries, &hold.calls,
 								  &expires_ns);
@@ -118,7 +116,6 @@ credit_hold(const QuotaPlan *plan, const QuotaVerdict *verdict, int64 job)
 	hold.created_at = quota_wall_us();
 	hold.expires_at = quota_steady_of(expires_ns);
 
-	caller = quota_become_owner();
 	ledger = row_open(QUOTA_REL_LEDGER);
 	for (int i = 0; i < n; i++)
 	{
@@ -131,7 +128,6 @@ credit_hold(const QuotaPlan *plan, const QuotaVerdict *verdict, int64 job)
 	}
 	row_close(ledger);
 	hold_insert(&hold);
-	quota_become_caller(caller);
 	quota_work_due(plan->database_slot, expires_ns);
 }
 
@@ -197,10 +193,13 @@ resolve_entry(RowTable *ledger, LedgerEntry *entry, const char *kind,
 			  int64 final, const char *reason, const Carried *carried)
 {
 	int64		diff = final - entry->amount;
+	bool		is_counted = is_carried(carried, entry);
 
 	if (diff > 0)
 		make_durable();
-	if (diff != 0 && !is_carried(carried, entry))
+	if (diff > 0 && is_counted)
+		credit_check_range(entry);
+	if (diff != 0 && !is_counted)
 		credit_charge(entry, NULL, diff, &entry->charged_at);
 	entry->kind = kind;
 	entry->amount = diff;
@@ -209,12 +208,11 @@ resolve_entry(RowTable *ledger, LedgerEntry *entry, const char *kind,
 	ledger_append(ledger, entry);
 }
 
-/* As credit_resolve(), which kind of entry to write, and no error when busy. */
-static HoldOutcome
-resolve(int64 permit, const char *kind, bool billed, const QuotaUnits *units,
-		bool marked)
+/* See credit.h. */
+HoldOutcome
+credit_finish(int64 permit, const char *kind, bool billed,
+			  const QuotaUnits *units, bool marked)
 {
-	QuotaOwner	caller = quota_become_owner();
 	Carried		carried = {0};
 	HoldRow		hold;
 	HoldOutcome outcome = hold_delete(permit, &hold);
@@ -239,7 +237,6 @@ resolve(int64 permit, const char *kind, bool billed, const QuotaUnits *units,
 		}
 		row_close(ledger);
 	}
-	quota_become_caller(caller);
 	return outcome;
 }
 
@@ -247,66 +244,10 @@ resolve(int64 permit, const char *kind, bool billed, const QuotaUnits *units,
 bool
 credit_resolve(int64 permit, bool billed, const QuotaUnits *units, bool marked)
 {
-	HoldOutcome outcome = resolve(permit, "settle", billed, units, marked);
+	HoldOutcome outcome = credit_finish(permit, "settle", billed, units,
+										marked);
 
 	if (outcome == HOLD_BUSY)
 		quota_error_permit_busy(permit);
 	return outcome == HOLD_TAKEN;
-}
-
-/* ---- holds nobody settled ---- */
-
-/* The permit lives: it was extended since its hold row was written. */
-static bool
-permit_lives(int64 permit)
-{
-	uint32		index = permit_lock(permit, MyDatabaseId,
-									quota_catalog()->extension);
-	bool		lives;
-
-	if (index == QUOTA_NO_INDEX)
-		return false;
-	lives = quota_permits[index].marked ||
-		(quota_permits[index].state != QUOTA_PERMIT_EXPIRED &&
-		 quota_permits[index].expires_ns > quota_now_ns());
-	permit_unlock(index);
-	return lives;
-}
-
-/* See credit.h. */
-int
-credit_expire(int max)
-{
-	QuotaOwner	caller = quota_become_owner();
-	Oid			type = TIMESTAMPTZOID;
-	Datum		now = TimestampTzGetDatum(quota_steady_us());
-	SPITupleTable *table;
-	int			done = 0;
-
-	SPI_connect();
-	if (SPI_execute_with_args(
-			"SELECT h.permit, p.lost_permit OPERATOR(pg_catalog.=) 'refund'"
-			" FROM quota.holds AS h LEFT JOIN quota.providers AS p"
-			" ON p.provider OPERATOR(pg_catalog.=) h.provider"
-			" WHERE h.expires_at OPERATOR(pg_catalog.<=) $1"
-			" ORDER BY h.expires_at",
-			1, &type, &now, NULL, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read quota.holds");
-	table = SPI_tuptable;
-	for (uint64 i = 0; i < table->numvals && done < max; i++)
-	{
-		HeapTuple	row = table->vals[i];
-		bool		isnull;
-		int64		permit = DatumGetInt64(SPI_getbinval(row, table->tupdesc, 1,
-														 &isnull));
-		bool		refund = DatumGetBool(SPI_getbinval(row, table->tupdesc, 2,
-														&isnull)) && !isnull;
-
-		if (!permit_lives(permit) &&
-			resolve(permit, "expire", !refund, NULL, false) == HOLD_TAKEN)
-			done++;
-	}
-	SPI_finish();
-	quota_become_caller(caller);
-	return done;
 }

@@ -24,6 +24,9 @@ extern void credit_roll(QuotaBucket *b, const QuotaTerm *term,
 
 /* ---- credit_counter.c ---- */
 
+/* Units that one period of an account may use, or be given, in total. */
+#define CREDIT_MAX_USED		INT64CONST(4000000000000000000)
+
 /* The bucket of an account: the same from a term as from a ledger entry. */
 extern QuotaKey quota_account_key(Oid database, Oid extension,
 								  const uint8 *account);
@@ -38,10 +41,16 @@ extern void credit_load(QuotaPlan *plan, int term);
  * Charges diff units (< 0: gives, at commit) to the account of an entry in the
  * period that contains *charged_at, or with DT_NOBEGIN now, and says when that
  * was.  term NULL: whatever the entry's limit is now.  To be called before the
- * entry is written.  No lock held; throws.
+ * entry is written.  No lock held; throws, 22003 beyond CREDIT_MAX_USED.
  */
 extern void credit_charge(const LedgerEntry *entry, const QuotaTerm *term,
 						  int64 diff, TimestampTz *charged_at);
+
+/*
+ * 22003 when what a permit was just charged beyond its hold brought the entry's
+ * account there.  No lock held.
+ */
+extern void credit_check_range(const LedgerEntry *entry);
 
 /*
  * The owner's lock of the term's bucket, with the bucket READY and brought to
@@ -71,10 +80,28 @@ extern void credit_hold(const QuotaPlan *plan, const QuotaVerdict *verdict,
 extern bool credit_resolve(int64 permit, bool billed, const QuotaUnits *units,
 						   bool marked);
 
+/* As credit_resolve(), but writes entries of this kind, and does not throw 55P03. */
+extern HoldOutcome credit_finish(int64 permit, const char *kind, bool billed,
+								 const QuotaUnits *units, bool marked);
+
+/* ---- credit_expire.c ---- */
+
+/* A walk over holds that nobody settled; all zero but until_ns to begin with. */
+typedef struct CreditWalk
+{
+	int64		until_ns;		/* real time, when to stop */
+	TimestampTz expires_at;		/* of the hold looked at last */
+	int64		permit;
+	bool		over;			/* there is no further one */
+	bool		reported;		/* that some could not be resolved */
+} CreditWalk;
+
 /*
- * Resolves holds whose permit's lifetime is over, at most max, as
- * quota.providers.lost_permit says; how many it did.  For the worker.
+ * Resolves some more holds whose permit's lifetime is over, as
+ * quota.providers.lost_permit says, and leaves out those that fail.  For the
+ * worker, which commits in between: a transaction can only resolve as many as
+ * it can pin buckets.
  */
-extern int	credit_expire(int max);
+extern void credit_expire(CreditWalk *walk);
 
 #endif							/* QUOTA_CREDIT_H */

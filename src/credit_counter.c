@@ -17,7 +17,7 @@
  * (permits: and longer), and callbacks run after the transaction has left the
  * list of running ones.  Only a READY bucket can be pinned like that; who finds
  * it EMPTY loads it first, who finds it LOADING waits for the loader, never for
- * a transaction.
+ * a transaction: a loader has its table locks before it publishes LOADING.
  *
  * A loader publishes LOADING, which it can only do on an EMPTY bucket, and then
  * reads the entries.  Buckets become EMPTY by being created or, unpinned, under
@@ -28,13 +28,26 @@
  * an entry, the bucket would be pinned and READY.  Hence a dirty scan (no
  * predicate locks in a serializable transaction) is as good as a snapshot.  The
  * only rows of open transactions that can turn up are those of a restore
- * (ledger.c), and then the load fails.
+ * (ledger.c), and then the load fails; and entries of 0, which a hold settled as
+ * estimated leaves without touching the counter: they count for nothing whether
+ * their transaction commits or not, and may be read at any time.
  *
  * PERIODS
  *
  * Every entry that refers to a hold bears the hold's charged_at, so what a
  * period has spent never moves to another one.  A charge or return in a period
- * that the bucket has left changes rows only.
+ * that the bucket has left changes rows only; it pins the bucket all the same,
+ * as another calendar's first load might take in that period.
+ *
+ * The period that is loaded is that of the wall clock or of the account's newest
+ * entry, whichever is later: a wall clock that was set back while the bucket was
+ * not in memory brings no period back (G12).
+ *
+ * RANGE
+ *
+ * used stays within +-2 * CREDIT_MAX_USED, which fits: takes are refused above
+ * it and gains, those of open transactions (giving) included, below its
+ * negative; a take that is returned meanwhile can add as much once more.
  */
 #include "credit.h"
 
@@ -108,13 +121,19 @@ begin_load(uint32 index, const QuotaTerm *term)
 	return load;
 }
 
-/* What the account has used in a period.  Throws when it can't be known now. */
+/*
+ * The period the account is in, and what it has used of it.  Throws when that
+ * can't be known now.
+ */
 static int64
-load_sum(const QuotaTerm *term, int64 start_us, int64 end_us)
+load_sum(const QuotaTerm *term, int64 *start_us, int64 *end_us)
 {
-	bool		open;
-	int64		sum = ledger_sum(term->account, start_us, end_us, &open);
+	bool		open = false;
+	TimestampTz newest_us = ledger_newest(term->account, &open);
+	int64		sum;
 
+	credit_period(term, Max(quota_wall_us(), newest_us), start_us, end_us);
+	sum = ledger_sum(term->account, *start_us, *end_us, &open);
 	if (open)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
@@ -134,18 +153,19 @@ load_or_wait(uint32 index, const QuotaTerm *term)
 {
 	QuotaSlot  *slot = &quota_slots[term->slot];
 	QuotaBucket *b = &quota_buckets[index];
-	QuotaLoad	load = begin_load(index, term);
+	QuotaLoad	load;
 	int64		start_us;
 	int64		end_us;
 	int64		sum;
 
+	/* before others can wait for us, lest we wait for them */
+	ledger_take_locks();
+	load = begin_load(index, term);
 	if (load == QUOTA_LOAD_LOADING)
 		wait_loaded(index, term);
 	if (load != QUOTA_LOAD_EMPTY)
 		return;
-
-	credit_period(term, quota_wall_us(), &start_us, &end_us);
-	sum = load_sum(term, start_us, end_us);
+	sum = load_sum(term, &start_us, &end_us);
 
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	b->used = sum;
@@ -218,6 +238,7 @@ find_calendar(const LedgerEntry *entry, QuotaTerm *term)
 	Oid			types[2] = {TEXTOID, TEXTOID};
 	Datum		values[2];
 	char		nulls[2] = {entry->provider ? ' ' : 'n', ' '};
+	QuotaOwner	caller = quota_become_owner();
 	bool		found;
 	bool		isnull;
 
@@ -248,6 +269,7 @@ find_calendar(const LedgerEntry *entry, QuotaTerm *term)
 			term->anchor_us = 0;
 	}
 	SPI_finish();
+	quota_become_caller(caller);
 	return found;
 }
 
@@ -302,6 +324,44 @@ lock_entry_bucket(const LedgerEntry *entry)
 		QUOTA_NO_INDEX;
 }
 
+/* Would diff more units leave the account's range?  Lock held. */
+static bool
+leaves_range(const QuotaBucket *b, int64 diff)
+{
+	return diff > 0 ? b->used > CREDIT_MAX_USED - diff :
+		b->used - b->giving < -CREDIT_MAX_USED - diff;
+}
+
+/* 22003; no lock held */
+static void
+error_range(const LedgerEntry *entry)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("balance of limit \"%s\" is out of range",
+					entry->limit_name),
+			 errdetail("What one period uses or is given must stay within %lld units.",
+					   (long long) CREDIT_MAX_USED)));
+}
+
+/* See credit.h. */
+void
+credit_check_range(const LedgerEntry *entry)
+{
+	QuotaTerm	term;
+	uint32		index;
+	bool		out = false;
+
+	entry_term(entry, &term);
+	LWLockAcquire(&quota_slots[term.slot].lock, LW_SHARED);
+	index = quota_find_bucket(&term.key, term.slot);
+	if (index != QUOTA_NO_INDEX)
+		out = quota_buckets[index].used > CREDIT_MAX_USED;
+	LWLockRelease(&quota_slots[term.slot].lock);
+	if (out)
+		error_range(entry);
+}
+
 /* See credit.h. */
 void
 credit_charge(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
@@ -309,6 +369,8 @@ credit_charge(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
 {
 	uint32		index;
 	QuotaBucket *b;
+	bool		counts;
+	bool		out;
 
 	journal_reserve(2);			/* a load's record is gone before ours */
 	index = term ? credit_lock_ready(term) : lock_entry_bucket(entry);
@@ -317,7 +379,11 @@ credit_charge(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
 	b = &quota_buckets[index];
 	if (*charged_at == DT_NOBEGIN)
 		*charged_at = Max(quota_wall_us(), b->period_start_us);
-	if (*charged_at >= b->period_start_us && *charged_at < b->period_end_us)
-		journal_adjust(index, diff);
+	counts = *charged_at >= b->period_start_us && *charged_at < b->period_end_us;
+	out = counts && leaves_range(b, diff);
+	if (!out)
+		journal_adjust(index, counts ? diff : 0);
 	credit_unlock(index);
+	if (out)
+		error_range(entry);
 }

@@ -30,6 +30,7 @@ static List *
 all_providers(void)
 {
 	MemoryContext context = CurrentMemoryContext;
+	QuotaOwner	caller = quota_become_owner();
 	List	   *names = NIL;
 
 	SPI_connect();
@@ -46,6 +47,7 @@ all_providers(void)
 		MemoryContextSwitchTo(spi);
 	}
 	SPI_finish();
+	quota_become_caller(caller);
 	return names;
 }
 
@@ -148,7 +150,6 @@ enter_by_hand(FunctionCallInfo fcinfo, const char *kind, int64 min, int sign)
 										 QUOTA_MAX_AMOUNT);
 	char	   *reason = quota_arg_text(fcinfo, 4, "reason", false);
 	char	   *endpoint = quota_arg_name(fcinfo, 5, "endpoint", false);
-	QuotaOwner	caller = quota_become_owner();
 	LedgerEntry entry;
 	QuotaTerm  *term = named_allowance(tenant, provider, name, endpoint, &entry);
 
@@ -156,7 +157,6 @@ enter_by_hand(FunctionCallInfo fcinfo, const char *kind, int64 min, int sign)
 	entry.amount = sign * amount;
 	entry.reason = reason;
 	enter(&entry, term);
-	quota_become_caller(caller);
 }
 
 /* quota_grant(tenant, provider, name, amount, reason, endpoint): see its COMMENT. */
@@ -253,6 +253,21 @@ refund_account(RowTable *ledger, LedgerEntry *sum, int64 amount,
 	ledger_append(ledger, sum);
 }
 
+/* 42704 for a unit of which the permit spent nothing. */
+static void
+check_unit(const List *sums, int64 permit, const char *unit)
+{
+	ListCell   *cell;
+
+	foreach(cell, sums)
+		if (strcmp(((LedgerEntry *) lfirst(cell))->unit, unit) == 0)
+			return;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("permit %lld spent no credits of unit \"%s\"",
+					(long long) permit, unit)));
+}
+
 /* An amount means something only for one unit. */
 static void
 check_one_unit(const List *sums)
@@ -284,7 +299,6 @@ quota_refund(PG_FUNCTION_ARGS)
 	List	   *sums;
 	ListCell   *cell;
 	RowTable   *ledger;
-	QuotaOwner	caller;
 
 	quota_enter_write("quota_refund()");
 	permit = quota_arg_int64(fcinfo, 0, "permit", 1, PG_INT64_MAX);
@@ -293,10 +307,11 @@ quota_refund(PG_FUNCTION_ARGS)
 	reason = quota_arg_text(fcinfo, 2, "reason", false);
 	unit = quota_arg_text(fcinfo, 3, "unit", false);
 
-	caller = quota_become_owner();
 	ledger = row_open(QUOTA_REL_LEDGER);
 	sums = refundable(ledger, permit);
-	if (amount > 0 && unit == NULL)
+	if (unit)
+		check_unit(sums, permit, unit);
+	else if (amount > 0)
 		check_one_unit(sums);
 	foreach(cell, sums)
 	{
@@ -306,7 +321,6 @@ quota_refund(PG_FUNCTION_ARGS)
 			refund_account(ledger, sum, amount, reason);
 	}
 	row_close(ledger);
-	quota_become_caller(caller);
 	PG_RETURN_VOID();
 }
 
@@ -341,8 +355,8 @@ quota_hold(PG_FUNCTION_ARGS)
 	call.tenant = quota_arg_name(fcinfo, 0, "tenant", true);
 	call.provider = quota_arg_name(fcinfo, 1, "provider", true);
 	unit = quota_arg_name(fcinfo, 2, "unit", true);
-	units.u[0].amount = quota_arg_int64(fcinfo, 3, "amount", 1,
-										QUOTA_MAX_AMOUNT);
+	/* as for a call, and as settling it allows */
+	units.u[0].amount = quota_arg_int64(fcinfo, 3, "amount", 1, QUOTA_MAX_COST);
 	if (!PG_ARGISNULL(4))
 		ask.lifetime_ns = quota_arg_interval(fcinfo, 4, "lifetime");
 	call.endpoint = quota_arg_name(fcinfo, 5, "endpoint", false);
@@ -422,7 +436,6 @@ quota_balance(PG_FUNCTION_ARGS)
 	char	   *endpoint;
 	List	   *seen = NIL;
 	ListCell   *cell;
-	QuotaOwner	caller;
 
 	quota_enter();
 	tenant = quota_arg_name(fcinfo, 0, "tenant", false);
@@ -432,7 +445,6 @@ quota_balance(PG_FUNCTION_ARGS)
 	if (RecoveryInProgress())	/* no shared state on a standby */
 		return (Datum) 0;
 
-	caller = quota_become_owner();
 	foreach(cell, provider ? list_make1(provider) : all_providers())
 	{
 		QuotaPlan  *plan = plan_of(tenant, lfirst(cell), endpoint);
@@ -446,6 +458,5 @@ quota_balance(PG_FUNCTION_ARGS)
 							term);
 		}
 	}
-	quota_become_caller(caller);
 	return (Datum) 0;
 }

@@ -317,7 +317,8 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	v->remaining = plan->suspended ? 0 : remaining_calls(plan, states);
 	if (ask->dry && v->remaining != QUOTA_NEVER)
 		v->remaining -= v->granted;
-	if (!ask->dry)
+	if (!ask->dry &&
+		!(ask->provisional && v->granted == 0 && v->reason != QUOTA_SUSPENDED))
 		count_outcome(plan, states, v);
 	return DECIDE_DONE;
 }

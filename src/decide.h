@@ -43,6 +43,8 @@ typedef struct QuotaAsk
 	const QuotaUnits *units;	/* NULL = the cost map */
 	int64		lifetime_ns;	/* of the permit; 0 = the limits' own */
 	bool		dry;			/* peek: charge nothing */
+	bool		provisional;	/* a refusal by limits is not the last word: it
+								 * isn't counted */
 	const char *only_unit;		/* decide by allowances of this unit alone
 								 * (quota_hold); NULL = by all limits */
 } QuotaAsk;

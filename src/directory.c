@@ -233,7 +233,7 @@ slot_fill(uint32 index, Oid database, Oid extension, const char *provider)
 	slot->database = database;
 	slot->extension = extension;
 	strlcpy(slot->provider, provider, sizeof(slot->provider));
-	slot->stale_all = false;
+	slot->stale_all = slot->refreshed = 0;
 	slot->stale_tenants = QUOTA_NO_INDEX;
 	slot->queue_load = QUOTA_LOAD_EMPTY;
 	slot->worker_pid = 0;

@@ -148,8 +148,8 @@ quota_error_permit_busy(int64 permit)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-			 errmsg("permit %lld is being settled by another transaction",
-					(long long) permit),
+			 errmsg("permit %lld is being settled", (long long) permit),
+			 errdetail("A transaction that has not ended, perhaps this one, settles, releases or refunds it."),
 			 errhint("Retry when that transaction has ended.")));
 	pg_unreachable();
 }

@@ -15,6 +15,16 @@
 extern void quota_event(Oid database, const char *kind, const char *provider,
 						const char *tenant, const char *detail);
 
+/* ---- event_row.c ---- */
+
+/*
+ * Writes an event into the table, as part of this transaction; provider, tenant
+ * and detail may be NULL or "".  Needs an active snapshot; throws.
+ */
+extern void event_insert(TimestampTz at_us, const char *kind,
+						 const char *provider, const char *tenant,
+						 const char *detail);
+
 /* ---- for the worker ---- */
 
 /* A batch of one database's events, oldest first. */

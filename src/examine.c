@@ -53,7 +53,7 @@ fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
 		bucket_init_full(&b->rate, term->rate, term->capacity, now_ns);
 	else if (term->kind == QUOTA_TOKEN_BUCKET)
 		bucket_init_drained(&b->rate, term->rate, term->capacity,
-							Max(since, term->since_ns), now_ns);
+							Max(since, term->deleted_ns), now_ns);
 	else if (term->kind == QUOTA_CONCURRENCY && !term->starts_full)
 		b->unknown_until_ns = since + plan->max_lifetime_ns;
 }
@@ -105,6 +105,17 @@ resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns, int *what)
 	return term->bucket == QUOTA_NO_INDEX ? DECIDE_FULL : DECIDE_DONE;
 }
 
+/*
+ * When the term's rate replaced the bucket's.  Where a deletion leaves that
+ * open, the slower of the two rates is taken to have applied in between.
+ */
+static int64
+rate_switch_ns(const Bucket *b, const QuotaTerm *term)
+{
+	return bucket_rate_above(term->rate, b->rate) ? term->deleted_ns
+		: term->changed_ns;
+}
+
 /* Brings the bucket to now and to the plan's parameters. */
 static DecideResult
 refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
@@ -118,7 +129,7 @@ refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 		: term->wide ? QUOTA_SCOPE_WIDE : QUOTA_SCOPE_SHARED;
 	if (b->kind == QUOTA_TOKEN_BUCKET)
 		bucket_configure(&b->rate, term->rate, term->capacity,
-						 term->since_ns, now_ns);
+						 rate_switch_ns(&b->rate, term), now_ns);
 	else
 		permit_bucket_expire(term->bucket, now_ns);
 	/* after a crash the running jobs' permits come with the queue */

@@ -35,23 +35,43 @@ flow_slot_init(uint32 slot)
 	dlist_init(&s->blocked);
 }
 
+/* Index of the class in slot->classes, of a free place, or -1. */
+static int
+find_class(const QuotaSlot *s, const char *name)
+{
+	int			free = -1;
+
+	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
+	{
+		if (!s->classes[i].used)
+			free = free < 0 ? i : free;
+		else if (strcmp(s->classes[i].name, name) == 0)
+			return i;
+	}
+	return free;
+}
+
 /* Index of the class in slot->classes, -1 when all places are used. */
 static int
 get_class(uint32 slot, const char *name, int rank)
 {
 	QuotaSlot  *s = &quota_slots[slot];
-	int			i;
+	int			i = find_class(s, name);
 
-	for (i = 0; i < QUOTA_MAX_CLASSES && s->classes[i].used; i++)
-		if (strcmp(s->classes[i].name, name) == 0)
-			return i;
-	if (i == QUOTA_MAX_CLASSES)
-		return -1;
+	if (i < 0 || s->classes[i].used)
+		return i;
 	s->classes[i].used = true;
 	s->classes[i].rank = rank;
 	strlcpy(s->classes[i].name, name, QUOTA_NAME_LEN);
-	s->stale_all = true;
+	s->stale_all++;
 	return i;
+}
+
+/* See flow.h. */
+bool
+flow_has_class_room(uint32 slot, const QuotaPlan *plan)
+{
+	return find_class(&quota_slots[slot], plan->class_name) >= 0;
 }
 
 /* The tenant at this provider; QUOTA_NO_INDEX when the table is full. */
@@ -97,6 +117,7 @@ get_share(uint32 slot, const QuotaPlan *plan)
 	share = &quota_shares[index];
 	share->tenant = tenant;
 	share->class_index = (uint32) class_index;
+	quota_slots[slot].classes[class_index].nshares++;
 	share->flows.ph_compare = flow_compare_flows;
 	weight = quota_tenants[tenant].weight_milli;
 	fair_set_weight(&share->tag, weight > 0 ? weight : UNKNOWN_WEIGHT_MILLI);
@@ -162,20 +183,24 @@ flow_set_rank(uint32 slot, int class_index, int rank)
 
 /* ---- forgetting ---- */
 
+/* It has no unfinished job, and no open transaction gives it one. */
 static bool
 flow_is_forgettable(QuotaFlow *flow)
 {
-	return flow->state == QUOTA_FLOW_IDLE && flow->depth == 0 &&
-		flow->in_flight == 0 &&
+	return flow->depth == 0 && flow->in_flight == 0 &&
 		pg_atomic_read_u32(&flow->pins) == 0;
 }
 
-/* Its tag says nothing any more: joining would set it to the clock anyway. */
+/*
+ * Its tag says nothing any more: joining would set it to the clock anyway, or
+ * its class has no flows, so that nobody is ahead of anybody.
+ */
 static bool
-share_is_forgettable(const QuotaSlot *slot, const QuotaShare *share)
+share_is_forgettable(const QuotaShare *share, const QuotaClass *class,
+					 bool class_is_busy)
 {
 	return share->nflows == 0 &&
-		share->tag.start <= slot->classes[share->class_index].clock.now;
+		(!class_is_busy || share->tag.start <= class->clock.now);
 }
 
 static bool
@@ -185,9 +210,14 @@ tenant_is_forgettable(QuotaTenant *tenant)
 		pg_atomic_read_u32(&tenant->pins) == 0;
 }
 
-/* See flow.h. */
-int
-flow_reclaim(uint32 slot)
+static inline bool
+owned(const QuotaEntry *entry, uint32 slot)
+{
+	return entry->used && entry->owner == slot;
+}
+
+static int
+reclaim_flows(uint32 slot)
 {
 	int			n = 0;
 
@@ -195,34 +225,84 @@ flow_reclaim(uint32 slot)
 	{
 		QuotaFlow  *flow = &quota_flows[i];
 
-		if (!flow->entry.used || flow->entry.owner != slot ||
-			!flow_is_forgettable(flow))
+		if (!owned(&flow->entry, slot) || !flow_is_forgettable(flow))
 			continue;
+		flow_set_waiting(flow, QUOTA_NEVER);
 		quota_shares[flow->share].nflows--;
 		quota_remove_flow(i);
 		n++;
 	}
+	return n;
+}
+
+static int
+reclaim_shares(uint32 slot)
+{
+	QuotaClass *classes = quota_slots[slot].classes;
+	bool		busy[QUOTA_MAX_CLASSES] = {false};
+	int			n = 0;
+
+	for (uint32 i = 0; i < (uint32) quota_max_flows; i++)
+		if (owned(&quota_shares[i].entry, slot) && quota_shares[i].nflows > 0)
+			busy[quota_shares[i].class_index] = true;
 	for (uint32 i = 0; i < (uint32) quota_max_flows; i++)
 	{
 		QuotaShare *share = &quota_shares[i];
+		uint32		class = share->class_index;
 
-		if (!share->entry.used || share->entry.owner != slot ||
-			!share_is_forgettable(&quota_slots[slot], share))
+		if (!owned(&share->entry, slot) ||
+			!share_is_forgettable(share, &classes[class], busy[class]))
 			continue;
 		dlist_delete(&share->tenant_node);
 		pg_atomic_fetch_sub_u32(&quota_tenants[share->tenant].pins, 1);
+		classes[class].nshares--;
 		quota_remove_share(i);
 		n++;
 	}
+	return n;
+}
+
+static int
+reclaim_classes(uint32 slot)
+{
+	int			n = 0;
+
+	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
+	{
+		QuotaClass *class = &quota_slots[slot].classes[i];
+
+		if (!class->used || class->nshares > 0)
+			continue;
+		memset(&class->clock, 0, sizeof(class->clock));
+		class->used = false;
+		n++;
+	}
+	return n;
+}
+
+static int
+reclaim_tenants(uint32 slot)
+{
+	int			n = 0;
+
 	for (uint32 i = 0; i < (uint32) quota_max_tenants; i++)
 	{
-		QuotaTenant *tenant = &quota_tenants[i];
-
-		if (!tenant->entry.used || tenant->entry.owner != slot ||
-			!tenant_is_forgettable(tenant))
+		if (!owned(&quota_tenants[i].entry, slot) ||
+			!tenant_is_forgettable(&quota_tenants[i]))
 			continue;
 		quota_remove_tenant(i);
 		n++;
 	}
 	return n;
+}
+
+/* See flow.h. */
+int
+flow_reclaim(uint32 slot)
+{
+	int			n = reclaim_flows(slot);
+
+	n += reclaim_shares(slot);
+	n += reclaim_classes(slot);
+	return n + reclaim_tenants(slot);
 }

@@ -22,13 +22,15 @@ extern void flow_slot_init(uint32 slot);
  * marked stale, so that its weight or rank is read before it is picked.
  */
 extern uint32 flow_get(uint32 slot, const QuotaPlan *plan, int64 hash);
+/* Is there a place for the plan's class?  Why flow_get() may have failed. */
+extern bool flow_has_class_room(uint32 slot, const QuotaPlan *plan);
 
 extern void flow_set_weight(uint32 slot, uint32 tenant, int64 weight_milli);
 extern void flow_set_rank(uint32 slot, int class_index, int rank);
 
 /*
  * Forgets idle flows, shares without flows whose place in the order is over,
- * and tenants nobody names; returns how many objects.
+ * classes without shares, and tenants nobody names; returns how many objects.
  */
 extern int	flow_reclaim(uint32 slot);
 
@@ -40,14 +42,19 @@ extern void flow_wake(uint32 slot, int64 now_ns);
 extern uint32 flow_pick(uint32 slot);
 extern FairCharge flow_charge(uint32 flow, int64 cost);
 /*
- * Takes a flow that was just picked out of the order until wake_ns or an
- * event. For refusals decided since the pick without releasing the lock; after
- * a scan use flow_scan_blocked().
+ * Takes a flow that was refused out of the order until wake_ns or an event. For
+ * refusals decided since the pick without releasing the lock, and of a head that
+ * still is one: see flow_scan_refused() and flow_head_is_plain().
  */
 extern void flow_park(uint32 flow, QuotaReason reason, int64 wake_ns);
 /* An event: flows of the tenant / of the slot that wait for one are READY. */
 extern void flow_unpark_tenant(uint32 slot, uint32 tenant);
 extern void flow_unpark_all(uint32 slot);
+/*
+ * The same for those that parked after the first "parkings" of the slot; tenant
+ * QUOTA_NO_INDEX = any.
+ */
+extern void flow_unpark_since(uint32 slot, uint32 tenant, uint64 parkings);
 
 /* ---- flow_position.c: where its next job may be ---- */
 
@@ -59,8 +66,15 @@ typedef struct FlowScan
 {
 	uint32		flow;
 	int64		now_ns;			/* when it began */
+	uint64		moves;			/* the flow's, then */
 	bool		look_returned;	/* a row of the returned lane may be due */
-	PositionScan position;		/* see position_ranges() */
+	PositionScan position;		/* see position_ranges() and place */
+
+	/* kept by who searches the returned lane */
+	bool		returned_done;	/* all that is due was looked at */
+	int64		next_due_ns;	/* the first due time of what was left there,
+								 * but for rows that somebody is writing */
+	TimestampTz place;			/* nothing was left before this ready_at */
 } FlowScan;
 
 /* Rows to look at before telling flow_scan_passed(). */
@@ -80,35 +94,45 @@ flow_scan_skip(FlowScan *scan, int64 id)
 }
 
 /*
- * All that is due in the returned lane was looked at.  next_due_ns: of the
- * first row left there that nobody is writing, QUOTA_NEVER = none.  Before the
- * outcome.
+ * It looked at every unsettled fresh id up to id, and none is ready but what it
+ * skipped.  It goes on with new ranges and new index scans of the fresh lane.
  */
-extern void flow_scan_returned(const FlowScan *scan, int64 next_due_ns);
+extern void flow_scan_passed(FlowScan *scan, int64 id);
 
 /*
  * Outcomes; one of them ends the search.
  *
- * passed: it looked at every unsettled fresh id up to id, and none is ready
- * but what it skipped.  Either the caller stops here, or it goes on with new
- * ranges and new index scans of the fresh lane; what it has learned of the
- * returned lane stays good.
+ * taken: it claims (or buries) the fresh job id, after looking at everything
+ * before; 0 = a job of the returned lane.
  */
-extern void flow_scan_passed(FlowScan *scan, int64 id);
-/* It claimed the fresh job id, after looking at everything before. */
-extern void flow_scan_claimed(const FlowScan *scan, int64 id);
+extern void flow_scan_taken(const FlowScan *scan, int64 id);
 /*
- * It found the head, which limits don't allow; id is the first ready fresh
- * job, 0 when it did not look.  False when something was raised meanwhile that
- * may be another head: then the flow stays READY.
+ * It found the head, which limits don't allow; fresh is the first ready fresh
+ * job, the head or not, POSITION_NONE = there is none; plain: it is the head and
+ * costs what the cost map says.  False when there may be another head by now;
+ * else the caller may park the flow, until flow_scan_look_ns() at most.
  */
-extern bool flow_scan_blocked(const FlowScan *scan, int64 id,
-							  QuotaReason reason, int64 wake_ns);
+extern bool flow_scan_refused(const FlowScan *scan, int64 fresh, bool plain);
+extern int64 flow_scan_look_ns(const FlowScan *scan);
+/* It has done enough: the flow goes on at wake_ns. */
+extern void flow_scan_rested(const FlowScan *scan, int64 wake_ns);
 /*
  * It looked at all ids and found nothing ready but what it skipped; last_id is
  * the greatest id it saw, 0 = none.
  */
 extern void flow_scan_empty(const FlowScan *scan, int64 last_id);
+
+/*
+ * Its head still is the one refused last, a job that costs what the cost map
+ * says; else one has to look.
+ */
+extern bool flow_head_is_plain(uint32 flow, int64 now_ns);
+
+/*
+ * Before flow_wake(): the wall clock, which scheduled jobs follow, may have been
+ * set.
+ */
+extern void flow_follow_wall(uint32 slot, int64 now_ns, TimestampTz wall_us);
 
 /* ---- called by the journal ---- */
 

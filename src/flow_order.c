@@ -19,6 +19,12 @@
  * A READY flow may have a timer too: when a returned job comes due, it goes
  * first in its share.
  *
+ * EVENTS.  What opens a bucket frees the flows parked for it.  A try that takes,
+ * finds that the job costs something else and returns what it took is no event
+ * for flows that had parked before: they don't wait for that.  Were they freed,
+ * two flows whose jobs are too dear could free each other for ever.  So parkings
+ * are numbered, and an undo within a call frees only those that came later.
+ *
  * A share that leaves its heap keeps its tag.  When it comes back, after
  * whatever absence, it joins behind what was dispatched meanwhile (fair_join).
  *
@@ -190,6 +196,7 @@ flow_park(uint32 flow, QuotaReason reason, int64 wake_ns)
 	f->state = QUOTA_FLOW_PARKED;
 	f->reason = reason;
 	f->blocked = true;
+	f->parking = ++slot_of(f)->parkings;
 	dlist_push_tail(&tenant_of(share_of(f))->blocked, &f->tenant_node);
 	dlist_push_tail(&slot_of(f)->blocked, &f->slot_node);
 	share_update(share_of(f));
@@ -242,24 +249,40 @@ flow_wake(uint32 slot, int64 now_ns)
 	}
 }
 
+/* The flow of the list that parked last, NULL when it is empty. */
+static QuotaFlow *
+last_parked(uint32 slot, uint32 tenant)
+{
+	if (tenant == QUOTA_NO_INDEX)
+		return dlist_is_empty(&quota_slots[slot].blocked) ? NULL
+			: dlist_tail_element(QuotaFlow, slot_node, &quota_slots[slot].blocked);
+	return dlist_is_empty(&quota_tenants[tenant].blocked) ? NULL
+		: dlist_tail_element(QuotaFlow, tenant_node, &quota_tenants[tenant].blocked);
+}
+
+/* See flow.h. */
+void
+flow_unpark_since(uint32 slot, uint32 tenant, uint64 parkings)
+{
+	QuotaFlow  *flow;
+
+	while ((flow = last_parked(slot, tenant)) != NULL &&
+		   flow->parking > parkings)
+		flow_set_ready(flow);
+}
+
 /* See flow.h. */
 void
 flow_unpark_tenant(uint32 slot, uint32 tenant)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &quota_tenants[tenant].blocked)
-		flow_set_ready(dlist_container(QuotaFlow, tenant_node, iter.cur));
+	flow_unpark_since(slot, tenant, 0);
 }
 
 /* See flow.h. */
 void
 flow_unpark_all(uint32 slot)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &quota_slots[slot].blocked)
-		flow_set_ready(dlist_container(QuotaFlow, slot_node, iter.cur));
+	flow_unpark_since(slot, QUOTA_NO_INDEX, 0);
 }
 
 /* ---- picking ---- */

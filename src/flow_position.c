@@ -24,37 +24,65 @@
  *		claim		rolled back: the job's id or due time; committed: a note
  *					with the due time of its lease
  *		others		note with on_abort, either way: the id, or the earlier of
- *					the old and the new due time
+ *					the old and the new due time; what leaves the returned lane
+ *					for good or for a later place ("gone") only when rolled back
  *
  * WHAT A RAISE DOES, besides unsettling what it names: a flow that is empty or
  * waiting becomes READY, or gets a timer for what is due later.  A blocked
- * flow stays blocked, unless what was raised may go before the head that is
- * blocked (an older id, or a returned job that is due): that one may be
- * allowed to run.  Flows blocked before their head was looked at are caught by
- * this rule now and then without need; it costs them one more try.
+ * flow stays blocked, unless the raise may mean another head (below).
+ *
+ * THE HEAD OF A BLOCKED FLOW
+ *
+ * A job may cost something else than the cost map says, so a flow is refused for
+ * its head, by name, and not before somebody has looked at it.  "head" says up to
+ * which id a raise may change what the head is: the id of the head itself when it
+ * is a fresh job (it may have been cancelled, deleted or made cheaper); when it is
+ * a job of the returned lane, that of the first fresh job, which may have to go
+ * before it.  The other ways in which a head may go:
+ *
+ * - Something in the returned lane is due: those rows are raised or have a timer.
+ * - Somebody claims or buries it, having decided before it was refused: he counts
+ *	 up "moves" and frees the flow.  Who is refused compares moves with what it was
+ *	 when his search began: a head that was taken meanwhile blocks nobody.
+ * - A row before it was locked by a stranger when it was looked at: the flow is
+ *	 looked at again after a moment.
+ *
+ * head_plain saves the look when the flow is picked again: as long as nothing of
+ * this has happened, the head is that job, and costs what the cost map says.
  *
  * WHEN A FLOW IS EMPTY
  *
- * A scan that found nothing may say so only if nothing was raised since it
- * began: epoch unchanged.  Then, by the argument in position.c, no id is
- * ready, gaps included.  A row that is locked by somebody who does not write
- * it raises nothing when it is unlocked, so a flow with such a row waits for a
- * moment only.
+ * A scan that found nothing may say so only if no fresh id was raised since it
+ * began and nothing is due.  Then, by the argument in position.c, no id is ready,
+ * gaps included.  A row that is locked by somebody who does not write it raises
+ * nothing when it is unlocked, so a flow with such a row waits for a moment only.
  *
  * A flow that is empty has nothing ready below a raised id either, so its
  * cursor jumps to it: after a start, when cursors are 0, nobody walks over
  * history.
+ *
+ * SCHEDULED JOBS follow the wall clock, timers the quota clock.  When the wall
+ * clock has been set forward, every flow that waits for something is looked at
+ * (flow_follow_wall); when it has been set back, timers are early, which is as
+ * good.
  */
 #include "flow.h"
 
 /* Look again at rows that were locked. */
 #define LOCKED_RETRY_NS (20 * 1000 * QUOTA_NS_PER_US)
 
+/* The wall clock may be read so much later than the quota clock. */
+#define WALL_TOLERANCE_US INT64CONST(100000)
+
 /* ---- raising ---- */
 
-/* Fresh ids lo to hi (none when lo > hi) and a due time may be ready now. */
+/*
+ * Fresh ids lo to hi (none when lo > hi) and a row of the returned lane, at that
+ * place or behind it, may be ready now or at due_ns.
+ */
 static void
-raise_work(QuotaFlow *flow, int64 lo, int64 hi, int64 due_ns, int64 now_ns)
+raise_work(QuotaFlow *flow, int64 lo, int64 hi, int64 due_ns,
+		   TimestampTz place, int64 now_ns)
 {
 	bool		fresh = lo <= hi;
 	bool		may_be_head;
@@ -64,8 +92,9 @@ raise_work(QuotaFlow *flow, int64 lo, int64 hi, int64 due_ns, int64 now_ns)
 	if (fresh && flow->state == QUOTA_FLOW_IDLE)
 		position_jump(&flow->position, lo - 1);
 	may_be_head = due_ns <= now_ns ||
-		(fresh && (!flow->blocked || lo <= flow->position.cursor));
-	position_raise(&flow->position, lo, hi, due_ns);
+		(fresh && (!flow->blocked || lo <= flow->head));
+	position_raise(&flow->position, lo, hi, due_ns,
+				   due_ns == QUOTA_NEVER ? POSITION_NONE : place);
 
 	if (flow->state == QUOTA_FLOW_READY)
 		flow_resift(flow);
@@ -83,6 +112,7 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 				int64 now_ns)
 {
 	QuotaFlow  *f = &quota_flows[flow];
+	bool		gone = committed && note->gone;
 
 	if (committed)
 	{
@@ -92,7 +122,11 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 	}
 	else if (!note->on_abort)
 		return;
-	raise_work(f, note->lo, note->hi, note->due_ns, now_ns);
+	raise_work(f, note->lo, note->hi, gone ? QUOTA_NEVER : note->due_ns,
+			   note->place, now_ns);
+	/* the row that has gone may have been the head */
+	if (gone && note->due_ns <= now_ns && f->blocked && f->head > 0)
+		flow_set_ready(f);
 }
 
 /* A job of the flow is being claimed. */
@@ -133,9 +167,31 @@ flow_apply_unclaim(const JournalClaim *claim, int64 now_ns)
 	if (claim->job == 0)
 		return;
 	if (claim->returned_lane)
-		raise_work(flow, 1, 0, claim->due_ns, now_ns);
+		raise_work(flow, 1, 0, claim->due_ns, claim->place, now_ns);
 	else
-		raise_work(flow, claim->job, claim->job, QUOTA_NEVER, now_ns);
+		raise_work(flow, claim->job, claim->job, QUOTA_NEVER, DT_NOBEGIN,
+				   now_ns);
+}
+
+/* See flow.h. */
+void
+flow_follow_wall(uint32 slot, int64 now_ns, TimestampTz wall_us)
+{
+	QuotaSlot  *s = &quota_slots[slot];
+	int64		ahead_us = wall_us - quota_steady_of(now_ns);
+	int64		step_us = ahead_us - s->wall_ahead_us;
+
+	if (step_us > -WALL_TOLERANCE_US && step_us < WALL_TOLERANCE_US)
+		return;
+	s->wall_ahead_us = ahead_us;
+	for (uint32 i = 0; step_us > 0 && i < (uint32) quota_max_flows; i++)
+	{
+		QuotaFlow  *flow = &quota_flows[i];
+
+		if (flow->entry.used && flow->entry.owner == slot &&
+			flow->position.next_due != POSITION_NONE)
+			raise_work(flow, 1, 0, now_ns, POSITION_NONE, now_ns);
+	}
 }
 
 /* ---- searching ---- */
@@ -146,19 +202,25 @@ flow_scan_begin(uint32 flow, int64 now_ns, FlowScan *scan)
 {
 	scan->flow = flow;
 	scan->now_ns = now_ns;
+	scan->moves = quota_flows[flow].moves;
 	scan->look_returned = quota_flows[flow].position.next_due <= now_ns;
 	position_begin(&quota_flows[flow].position, &scan->position);
+	scan->returned_done = false;
+	scan->next_due_ns = QUOTA_NEVER;
+	scan->place = DT_NOBEGIN;
 }
 
-/* See flow.h. */
-void
-flow_scan_returned(const FlowScan *scan, int64 next_due_ns)
+/* Settles what the search has learned of the returned lane. */
+static void
+settle_returned(QuotaFlow *flow, const FlowScan *scan)
 {
-	QuotaFlow  *flow = &quota_flows[scan->flow];
-
-	position_settle_due(&flow->position, &scan->position, next_due_ns);
+	if (!scan->look_returned)
+		return;
+	position_settle_place(&flow->position, &scan->position, scan->place);
+	if (!scan->returned_done)
+		return;
+	position_settle_due(&flow->position, &scan->position, scan->next_due_ns);
 	flow->due = false;			/* its timer says so again if it is */
-	flow_resift(flow);
 }
 
 /* See flow.h. */
@@ -173,36 +235,66 @@ flow_scan_passed(FlowScan *scan, int64 id)
 
 /* See flow.h. */
 void
-flow_scan_claimed(const FlowScan *scan, int64 id)
+flow_scan_taken(const FlowScan *scan, int64 id)
 {
 	QuotaFlow  *flow = &quota_flows[scan->flow];
 
-	position_settle(&flow->position, &scan->position, id);
-	flow_resift(flow);
+	settle_returned(flow, scan);
+	if (id > 0)
+		position_settle(&flow->position, &scan->position, id);
+	flow->moves++;
+	flow->head_plain = false;
+	if (flow->blocked && flow->head > 0)
+		flow_set_ready(flow);
+	else
+		flow_resift(flow);
 }
 
 /* See flow.h. */
 bool
-flow_scan_blocked(const FlowScan *scan, int64 id, QuotaReason reason,
-				  int64 wake_ns)
+flow_scan_refused(const FlowScan *scan, int64 fresh, bool plain)
 {
 	QuotaFlow  *flow = &quota_flows[scan->flow];
-	int64		fresh = position_news(&flow->position,
-									  scan->position.epoch).id;
-	int64		due = position_news(&flow->position,
-									scan->position.due_epoch).due;
+	PositionNews news = position_news(&flow->position, scan->position.began);
 
-	if (id > 0)
-		position_settle(&flow->position, &scan->position, id - 1);
+	settle_returned(flow, scan);
+	if (fresh != POSITION_NONE)
+		position_settle(&flow->position, &scan->position, fresh - 1);
 	flow_resift(flow);
-	if (due <= scan->now_ns || (id > 0 ? fresh < id : fresh != POSITION_NONE))
+	if (flow->moves != scan->moves || news.due <= scan->now_ns ||
+		(news.id != POSITION_NONE && news.id <= fresh))
 		return false;
-
-	/* what comes due later may be another head */
-	if (flow->position.next_due > scan->now_ns)
-		wake_ns = Min(wake_ns, flow->position.next_due);
-	flow_park(scan->flow, reason, Min(wake_ns, due));
+	flow->head = fresh;
+	flow->head_epoch = scan->position.began;
+	flow->head_plain = plain && scan->position.skipped.n == 0;
 	return true;
+}
+
+/* See flow.h. */
+int64
+flow_scan_look_ns(const FlowScan *scan)
+{
+	int64		next_due_ns = quota_flows[scan->flow].position.next_due;
+	int64		look_ns = QUOTA_NEVER;
+
+	if (scan->position.skipped.n > 0)
+		look_ns = scan->now_ns + LOCKED_RETRY_NS;
+	if (scan->look_returned)
+		look_ns = Min(look_ns, scan->next_due_ns);
+	/* else it is the head that is due, or what comes behind it */
+	if (next_due_ns > scan->now_ns)
+		look_ns = Min(look_ns, next_due_ns);
+	return look_ns;
+}
+
+/* See flow.h. */
+void
+flow_scan_rested(const FlowScan *scan, int64 wake_ns)
+{
+	QuotaFlow  *flow = &quota_flows[scan->flow];
+
+	settle_returned(flow, scan);
+	flow_set_waiting(flow, wake_ns);
 }
 
 /* See flow.h. */
@@ -211,11 +303,14 @@ flow_scan_empty(const FlowScan *scan, int64 last_id)
 {
 	QuotaFlow  *flow = &quota_flows[scan->flow];
 	Position   *position = &flow->position;
-	int64		wake_ns = position->next_due;
+	int64		wake_ns;
 
+	settle_returned(flow, scan);
 	/* it looked at all gaps too, whatever the cursor is by now */
 	position_settle(position, &scan->position, Max(last_id, position->cursor));
-	if (position->epoch != scan->position.epoch || wake_ns <= scan->now_ns)
+	wake_ns = position->next_due;
+	if (wake_ns <= scan->now_ns ||
+		position_news(position, scan->position.began).id != POSITION_NONE)
 	{
 		flow_resift(flow);
 		return;
@@ -223,4 +318,14 @@ flow_scan_empty(const FlowScan *scan, int64 last_id)
 	if (scan->position.skipped.n > 0)
 		wake_ns = Min(wake_ns, scan->now_ns + LOCKED_RETRY_NS);
 	flow_set_waiting(flow, wake_ns);
+}
+
+/* See flow.h. */
+bool
+flow_head_is_plain(uint32 flow, int64 now_ns)
+{
+	const QuotaFlow *f = &quota_flows[flow];
+
+	return f->head_plain && f->position.next_due > now_ns &&
+		position_news(&f->position, f->head_epoch).id > f->head;
 }

@@ -102,6 +102,7 @@ job_empty_note(bool on_abort)
 	memset(&note, 0, sizeof(note));
 	note.lo = 1;				/* no ids: lo > hi */
 	note.due_ns = QUOTA_NEVER;
+	note.place = DT_NOBEGIN;
 	note.on_abort = on_abort;
 	return note;
 }
@@ -127,7 +128,7 @@ extern void job_set(JobChange *change, int column, Datum value);
 extern void job_set_null(JobChange *change, int column);
 extern void job_write(RowTable *jobs, TupleTableSlot *job,
 					  const JobChange *change);
-extern bool job_write_is_ours(int64 id);
+extern const JobChange *job_write_take(int64 id);
 
 extern int64 job_lease_arg(FunctionCallInfo fcinfo, int i, const char *name);
 

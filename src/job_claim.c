@@ -9,7 +9,9 @@
  *	3	Under the plan's locks, if it is still that flow's turn: decide by the
  *		cost map, charge the limits and the flow, and copy its position.
  *	4	Without a lock: search the flow for its oldest ready job, lock the row.
- *		A job with units or a connection of its own is decided again for those.
+ *		A job with units or a connection of its own is decided again for those;
+ *		so is any job when the cost map was refused, but without having been
+ *		charged for before: what the head costs is known only now.
  *	5	Under the lock: the flow's position moves past the job, so that others
  *		don't meet it.  Without: the rows are written.
  *
@@ -19,6 +21,11 @@
  * ready job (it leaves the order until one is raised), or another session was
  * faster.  The first two take a flow out of the order, so there are as many of
  * them as flows; races are counted, and a call gives up after MAX_RACES.
+ *
+ * A job whose lease has expired and that has no attempt left is buried by who
+ * finds it, and the try is repeated.  Burying is not what the caller asked for, so
+ * after MAX_BURIALS in one call a flow that needs more waits for the next call,
+ * and this one goes on with others.
  */
 #include "job.h"
 
@@ -31,6 +38,7 @@
 #include "job_refresh.h"
 #include "job_turn.h"
 #include "miscadmin.h"
+#include "permit.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -42,20 +50,9 @@ PG_FUNCTION_INFO_V1(quota_dequeue);
 #define MAX_RACES 64
 
 #define MAX_JOBS 1000
+#define MAX_BURIALS 100
 
 /* ---- the job ---- */
-
-/* The job needs a decision of its own. */
-static bool
-has_own_terms(TupleTableSlot *job)
-{
-	bool		no_units;
-	bool		no_connection;
-
-	(void) slot_getattr(job, JOB_UNITS, &no_units);
-	(void) slot_getattr(job, JOB_CONNECTION, &no_connection);
-	return !no_units || !no_connection;
-}
 
 /* The search found nothing; the flow leaves the order unless it was raised. */
 static Step
@@ -66,8 +63,6 @@ nothing_found(Claimer *c)
 
 	journal_undo(c->mark);
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	if (c->lanes.returned_done)
-		flow_scan_returned(&c->scan, c->lanes.next_due_ns);
 	flow_scan_empty(&c->scan, c->lanes.last_id);
 	left = quota_flows[c->flow].state != QUOTA_FLOW_READY;
 	LWLockRelease(&slot->lock);
@@ -84,26 +79,64 @@ is_worn_out(const JobLanes *lanes)
 		job_int32(lanes->job, JOB_MAX_ATTEMPTS);
 }
 
+/* This call has buried enough: the flow waits for the next one. */
+static Step
+rest(Claimer *c)
+{
+	QuotaSlot  *slot = &quota_slots[c->slot];
+
+	turn_uncharge(c);
+	c->asleep_ns = Min(c->asleep_ns, c->now_ns);
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	flow_scan_rested(&c->scan, c->asleep_ns);
+	LWLockRelease(&slot->lock);
+	turn_end(c);
+	return STEP_LEFT;
+}
+
+/* The expired attempt of the locked candidate lets go of its permit. */
+static void
+end_permit(const JobLanes *lanes)
+{
+	bool		isnull;
+	Datum		permit;
+
+	if (!lanes->was_running)
+		return;
+	permit = slot_getattr(lanes->lease, LEASE_PERMIT, &isnull);
+	if (!isnull)
+		permit_end(DatumGetInt64(permit));
+}
+
 /* Fails the locked candidate for good. */
 static Step
 bury(Claimer *c)
 {
+	QuotaSlot  *slot = &quota_slots[c->slot];
 	JobLanes   *lanes = &c->lanes;
 	JobChange	change = job_change(c->jobs);
 	JournalNote note = job_empty_note(true);
 
-	journal_undo(c->mark);
+	turn_uncharge(c);
+	c->buried++;
 	note.due_ns = c->now_ns;
-	job_note(&c->names, &note);
+	note.place = lanes->ready_at;
+	note.gone = true;
+	journal_reserve(1);
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	journal_note(c->flow, &note);
+	flow_scan_taken(&c->scan, 0);
+	LWLockRelease(&slot->lock);
 	job_set(&change, JOB_STATE, CStringGetTextDatum("failed"));
 	job_set(&change, JOB_ERROR, CStringGetTextDatum("lease expired"));
 	job_set(&change, JOB_FINISHED_AT, TimestampTzGetDatum(c->wall_us));
 	job_forget_key(lanes->job);
+	end_permit(lanes);
 	row_delete(c->leases, lanes->lease);
 	job_write(c->jobs, lanes->job, &change);
 	note.due_ns = QUOTA_NEVER;
 	note.in_flight = -1;
-	note.on_abort = false;
+	note.on_abort = note.gone = false;
 	job_note(&c->names, &note);
 	return STEP_LEFT;
 }
@@ -115,15 +148,14 @@ take_place(Claimer *c)
 	JobLanes   *lanes = &c->lanes;
 	JournalNote note = job_empty_note(false);
 
-	note.due_ns = quota_ns_of_steady(quota_steady_of(c->now_ns + c->lease_ns));
+	note.place = quota_steady_of(c->now_ns + c->lease_ns);
+	note.due_ns = quota_ns_of_steady(note.place);
 	journal_reserve(1);
 	LWLockAcquire(&quota_slots[c->slot].lock, LW_EXCLUSIVE);
 	journal_claim_job(lanes->id, lanes->returned, lanes->was_running,
-					  lanes->returned ? lanes->due_ns : QUOTA_NEVER);
-	if (lanes->returned_done)
-		flow_scan_returned(&c->scan, lanes->next_due_ns);
-	if (!lanes->returned)
-		flow_scan_claimed(&c->scan, lanes->id);
+					  lanes->returned ? lanes->due_ns : QUOTA_NEVER,
+					  lanes->ready_at);
+	flow_scan_taken(&c->scan, lanes->returned ? 0 : lanes->id);
 	if (c->verdict.permit != 0)
 		quota_permits[c->verdict.permit_index].job = lanes->id;
 	journal_note(c->flow, &note);
@@ -190,6 +222,7 @@ take(Claimer *c)
 
 	take_place(c);
 	put_result(c);
+	end_permit(lanes);
 	write_lease(c);
 	job_set(&change, JOB_STATE, CStringGetTextDatum("running"));
 	job_set(&change, JOB_ATTEMPT,
@@ -201,26 +234,39 @@ take(Claimer *c)
 	return STEP_CLAIMED;
 }
 
-/* Searches the charged flow and claims its oldest ready job. */
+/* Locks and claims the candidate; STEP_GO_ON when it is not to be had. */
+static Step
+try_candidate(Claimer *c)
+{
+	JobLanes   *lanes = &c->lanes;
+	bool		own = turn_has_own_terms(c);
+
+	if (is_worn_out(lanes) && c->buried >= MAX_BURIALS)
+		return rest(c);
+	/* to be buried it need not be allowed to run */
+	if ((own || !c->charged) && !is_worn_out(lanes))
+	{
+		Step		step = turn_charge_candidate(c);
+
+		if (step != STEP_GO_ON)
+			return step;
+	}
+	if (lanes_lock(lanes))
+		return is_worn_out(lanes) ? bury(c) : take(c);
+	if (own)
+		turn_uncharge(c);
+	return STEP_GO_ON;
+}
+
+/* Searches the flow and claims its oldest ready job. */
 static Step
 claim_head(Claimer *c)
 {
-	JobLanes   *lanes = &c->lanes;
-
-	while (lanes_next(lanes))
+	while (lanes_next(&c->lanes))
 	{
-		bool		own = has_own_terms(lanes->job);
-		Step		step = STEP_GO_ON;
+		Step		step = try_candidate(c);
 
 		CHECK_FOR_INTERRUPTS();
-		if (own)
-			step = turn_charge_again(c, true);
-		if (step != STEP_GO_ON)
-			return step;
-		if (lanes_lock(lanes))
-			return is_worn_out(lanes) ? bury(c) : take(c);
-		if (own)
-			step = turn_charge_again(c, false);
 		if (step != STEP_GO_ON)
 			return step;
 	}
@@ -251,11 +297,13 @@ try_claim(Claimer *c)
 static bool
 claim_one(Claimer *c, MemoryContext context)
 {
+	/* each flow may have to leave the order once, and once more for a burial */
+	int			may_leave = (int) quota_shared->flow_table.n_used + MAX_BURIALS;
 	int			races = 0;
 	int			left = 0;
 
 	c->reclaims = 0;
-	while (races < MAX_RACES && left <= quota_max_flows)
+	while (races < MAX_RACES && left <= may_leave)
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);
 		Step		step = try_claim(c);
@@ -278,6 +326,7 @@ read_arguments(FunctionCallInfo fcinfo, Claimer *c)
 	int32		max_jobs;
 
 	memset(c, 0, sizeof(*c));
+	c->asleep_ns = QUOTA_NEVER;
 	c->provider = quota_arg_name(fcinfo, 0, "provider", true);
 	max_jobs = quota_arg_int32(fcinfo, 1, "max_jobs", 1, MAX_JOBS);
 	c->has_worker = !PG_ARGISNULL(2);

@@ -101,15 +101,19 @@ lock_job(Held *h, int64 id)
 	job_names_of(h->job, &h->names);
 }
 
-/* Notes what a scan may miss until this transaction has ended. */
+/*
+ * Notes what a scan may miss until this transaction has ended: if it commits the
+ * lease is gone, or has got a later end.
+ */
 static void
 note_lease(Held *h)
 {
 	JournalNote note = job_empty_note(true);
 
-	note.due_ns = job_due_ns(job_char(h->lease, LEASE_STATE),
-							 job_int64(h->lease, LEASE_READY_AT),
+	note.place = job_int64(h->lease, LEASE_READY_AT);
+	note.due_ns = job_due_ns(job_char(h->lease, LEASE_STATE), note.place,
 							 h->now_ns, quota_wall_us());
+	note.gone = true;
 	job_note(&h->names, &note);
 }
 
@@ -153,10 +157,13 @@ give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 	note.depth = depth;
 	note.in_flight = -1;
 	note.due_ns = due_ns;
+	if (due_ns != QUOTA_NEVER)
+		note.place = quota_steady_of(due_ns);
 	note.completed = completed;
 	if (!isnull)
 		quota_settle_permit(permit, billed, units);
-	journal_claim_spent(h->id);
+	if (row_is_ours(h->lease))
+		journal_claim_spent(h->id);
 	job_note(&h->names, &note);
 }
 
@@ -336,6 +343,7 @@ extend_permit(Held *h, int64 expires_ns)
 
 	if (isnull)
 		return;
+	journal_reserve(1);
 	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
 	if (index == QUOTA_NO_INDEX)
 		return;
@@ -364,6 +372,7 @@ quota_extend_job(PG_FUNCTION_ARGS)
 				 quota_ns_of_steady(job_int64(h.lease, LEASE_READY_AT)));
 	end_ns = quota_ns_of_steady(quota_steady_of(end_ns));
 	note.due_ns = end_ns;
+	note.place = quota_steady_of(end_ns);
 	extend_permit(&h, end_ns);
 	{
 		JobChange	lease = job_change(h.leases);
@@ -394,6 +403,17 @@ hold_waiting(Held *h)
 	note_lease(h);
 }
 
+/* What the attempt of an expired lease held. */
+static void
+end_permit(Held *h)
+{
+	bool		isnull;
+	int64		permit = DatumGetInt64(slot_getattr(h->lease, LEASE_PERMIT, &isnull));
+
+	if (!isnull)
+		permit_end(permit);
+}
+
 /* Takes the locked job out of the queue. */
 static void
 cancel(Held *h)
@@ -412,6 +432,7 @@ cancel(Held *h)
 	else
 	{
 		hold_waiting(h);
+		end_permit(h);
 		row_delete(h->leases, h->lease);
 	}
 	write_over(h, "cancelled", &change);

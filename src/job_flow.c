@@ -14,8 +14,8 @@
 #include "key.h"
 #include "miscadmin.h"
 
-/* Scheduled jobs follow the wall clock, which may step: look again after this. */
-#define SCHEDULED_RECHECK_US INT64CONST(60000000)
+/* Scheduled jobs are looked at again after this, be it just to be sure. */
+#define SCHEDULED_RECHECK_US USECS_PER_DAY
 
 /* Where the flow of the last names was; a bulk load asks for it every row. */
 typedef struct FlowPlace
@@ -116,6 +116,17 @@ find_flow(void)
 	return last.flow;
 }
 
+/* 53400: jobs of too many classes are unfinished */
+static void
+error_classes_full(const char *provider)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("no room for another work class of provider \"%s\"", provider),
+			 errdetail("Jobs of %d classes are unfinished.", QUOTA_MAX_CLASSES),
+			 errhint("Finish or cancel the jobs of classes that are no longer in quota.classes.")));
+}
+
 /*
  * The flow of these names, created when it is new; *slot's lock is held on
  * return.  Throws 53400 when a table is full.
@@ -123,6 +134,8 @@ find_flow(void)
 uint32
 job_lock_flow(const JobNames *names, uint32 *slot)
 {
+	bool		class_room = true;
+
 	resolve(names);
 	*slot = last.slot;
 	for (int attempt = 0; attempt < 2; attempt++)
@@ -133,10 +146,13 @@ job_lock_flow(const JobNames *names, uint32 *slot)
 		flow = find_flow();
 		if (flow != QUOTA_NO_INDEX)
 			return flow;
+		class_room = flow_has_class_room(last.slot, &last.plan);
 		LWLockRelease(&quota_slots[last.slot].lock);
 		if (!quota_reclaim())
 			break;
 	}
+	if (!class_room)
+		error_classes_full(names->provider);
 	quota_table_full("flow", "quota.max_flows", quota_max_flows);
 }
 

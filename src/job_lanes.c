@@ -4,7 +4,9 @@
  *
  * The fresh lane is the index (flow, id) of quota.jobs, read where the flow's
  * position says that something may be ready.  The returned lane is the index
- * (flow, ready_at, job_id) of quota.leases, read only when a row of it may be due.
+ * (flow, ready_at, job_id) of quota.leases, read only when a row of it may be due,
+ * and from the place where the first ready one may be: what was claimed and
+ * finished there long ago, and maybe can't be vacuumed yet, is not met again.
  * Of the two heads the one with the older original time goes first, so a retry
  * goes before the backlog it came from.
  *
@@ -18,6 +20,7 @@
 #include "job_lanes.h"
 
 #include "utils/fmgroids.h"
+#include "utils/timestamp.h"
 
 /* Look again at a returned job that somebody has locked. */
 #define LOCKED_RETRY_NS (100 * 1000 * QUOTA_NS_PER_US)
@@ -46,7 +49,7 @@ lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 	lanes->now_ns = scan->now_ns;
 	lanes->wall_us = wall_us;
 	lanes->last_id = 0;
-	lanes->next_due_ns = QUOTA_NEVER;
+	lanes->fresh_id = POSITION_NONE;
 	lanes->nranges = position_ranges(&scan->position, lanes->ranges);
 	lanes->range = 0;
 	lanes->passed = 0;
@@ -54,15 +57,17 @@ lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 	lanes->have_fresh = false;
 	lanes->returned_scan = NULL;
 	lanes->have_returned = false;
-	lanes->returned_done = false;
+	lanes->left_at = DT_NOEND;
 	if (scan->look_returned)
 	{
-		ScanKeyData key;
+		ScanKeyData keys[2];
 
-		ScanKeyInit(&key, LEASE_FLOW - 1, BTEqualStrategyNumber, F_INT8EQ,
+		ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
 					Int64GetDatum(names->hash));
+		ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
+					TimestampTzGetDatum(scan->position.place));
 		lanes->returned_scan = row_scan_begin(lanes->leases,
-											  QUOTA_REL_LEASES_DUE, 1, &key);
+											  QUOTA_REL_LEASES_DUE, 2, keys);
 	}
 }
 
@@ -111,7 +116,7 @@ begin_range(JobLanes *lanes)
 
 /*
  * After a long walk over rows that are not ready: others need not walk over them
- * again.  Goes on with a new index scan.
+ * again.  Goes on behind them with a new index scan.
  */
 static void
 settle_passed(JobLanes *lanes)
@@ -163,11 +168,15 @@ advance_fresh(JobLanes *lanes)
 
 /* ---- the returned lane ---- */
 
-/* Something that stays in the returned lane is to be looked at then. */
+/* The row read last stays in the returned lane, to be looked at then. */
 static void
 due_again(JobLanes *lanes, int64 due_ns)
 {
-	lanes->next_due_ns = Min(lanes->next_due_ns, due_ns);
+	FlowScan   *scan = lanes->scan;
+
+	scan->next_due_ns = Min(scan->next_due_ns, due_ns);
+	lanes->left_at = Min(lanes->left_at, lanes->ready_at);
+	scan->place = Min(scan->place, lanes->left_at);
 }
 
 /* Puts the job of the lease into job_of_lease; false when it is not to be had. */
@@ -194,45 +203,48 @@ find_job_of_lease(JobLanes *lanes)
  * clocks, so the lane is at its end only when neither can be due sooner.
  */
 static bool
-is_end_of_due(JobLanes *lanes, TimestampTz ready_at, int64 due_ns)
+is_end_of_due(JobLanes *lanes)
 {
 	TimestampTz later = Max(lanes->wall_us, quota_steady_of(lanes->now_ns));
-	int64		least_us = ready_at - later;
 
-	due_again(lanes, due_ns);
-	return least_us > 0 &&
-		least_us >= (lanes->next_due_ns - lanes->now_ns) / QUOTA_NS_PER_US;
+	due_again(lanes, lanes->due_ns);
+	return lanes->ready_at > later && lanes->ready_at - later >=
+		(lanes->scan->next_due_ns - lanes->now_ns) / QUOTA_NS_PER_US;
 }
 
 /* Moves to the next due row that may be ready. */
 static void
 advance_returned(JobLanes *lanes)
 {
+	FlowScan   *scan = lanes->scan;
 	bool		in_progress;
 
-	lanes->have_returned = false;
 	while (lanes->returned_scan &&
 		   row_scan_next(lanes->returned_scan, lanes->lease, &in_progress))
 	{
-		TimestampTz ready_at = job_int64(lanes->lease, LEASE_READY_AT);
-
 		if (in_progress || row_is_ours(lanes->lease))
 			continue;
-		lanes->due_ns = job_due_ns(job_char(lanes->lease, LEASE_STATE), ready_at,
-								   lanes->now_ns, lanes->wall_us);
+		lanes->ready_at = job_int64(lanes->lease, LEASE_READY_AT);
+		lanes->due_ns = job_due_ns(job_char(lanes->lease, LEASE_STATE),
+								   lanes->ready_at, lanes->now_ns,
+								   lanes->wall_us);
 		if (lanes->due_ns > lanes->now_ns)
 		{
-			if (is_end_of_due(lanes, ready_at, lanes->due_ns))
+			if (is_end_of_due(lanes))
 				break;
 			continue;
 		}
 		if (find_job_of_lease(lanes))
 		{
 			lanes->have_returned = true;
+			scan->place = Min(lanes->left_at, lanes->ready_at);
 			return;
 		}
 	}
-	lanes->returned_done |= lanes->returned_scan != NULL;
+	if (lanes->returned_scan == NULL)
+		return;
+	scan->returned_done = true;
+	scan->place = lanes->left_at;
 	end_scan(&lanes->returned_scan);
 }
 
@@ -264,6 +276,8 @@ lanes_next(JobLanes *lanes)
 		advance_fresh(lanes);
 	if (!lanes->have_returned && !lanes->have_fresh)
 		return false;
+	lanes->fresh_id = lanes->have_fresh ? job_int64(lanes->fresh, JOB_ID)
+		: POSITION_NONE;
 	lanes->returned = returned_goes_first(lanes);
 	lanes->job = lanes->returned ? lanes->job_of_lease : lanes->fresh;
 	lanes->id = job_int64(lanes->job, JOB_ID);

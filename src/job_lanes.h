@@ -23,14 +23,15 @@ typedef struct JobLanes
 	int64		id;
 	bool		returned;		/* it comes from quota.leases */
 	bool		was_running;	/* by an expired lease */
-	int64		due_ns;			/* returned: when to look at it */
+	int64		due_ns;			/* returned: when to look at it, */
+	TimestampTz ready_at;		/* and ready_at of its row */
 	TupleTableSlot *job;
 	TupleTableSlot *lease;
 
-	/* what the search has learned */
+	/* what the search has learned; of the returned lane: in scan */
 	int64		last_id;		/* fresh ids up to here were looked at, 0 = none */
-	bool		returned_done;	/* all of the returned lane was looked at; */
-	int64		next_due_ns;	/* the first due time of what is left there */
+	int64		fresh_id;		/* the first ready fresh job, the candidate or
+								 * not; POSITION_NONE = none */
 
 	/* private */
 	RowScan    *fresh_scan;
@@ -42,6 +43,7 @@ typedef struct JobLanes
 	int			passed;			/* rows since the position was told */
 	RowScan    *returned_scan;
 	bool		have_returned;
+	TimestampTz left_at;		/* least ready_at left in the returned lane */
 	TupleTableSlot *job_of_lease;
 } JobLanes;
 

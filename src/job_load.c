@@ -6,13 +6,13 @@
  * PROTOCOL
  *
  * The database slot's queue_load goes EMPTY -> LOADING -> READY.  The loader
- * takes its snapshot after LOADING is published, and counts the unfinished rows
- * that are committed in it.  Every writer of quota.jobs and quota.leases calls
- * job_load() before it writes its first row, and tells the flow what it did at
- * commit, by the journal.  So each row is counted once:
+ * reads after LOADING is published, and counts the unfinished rows that are
+ * committed.  Every writer of quota.jobs and quota.leases calls job_load() before
+ * it writes its first row, and tells the flow what it did at commit, by the
+ * journal.  So each row is counted once:
  *
- * - A transaction that found READY wrote after the load: the snapshot had none of
- *   its rows, its notes count them.
+ * - A transaction that found READY wrote after the load, which saw none of its
+ *   rows; its notes count them.
  * - A transaction that found EMPTY becomes the loader, one that found LOADING
  *   waits; both write after READY, as above.
  * - A transaction cannot have written before LOADING was published: it would
@@ -20,11 +20,17 @@
  *   None survives the crash or restart that made the slot EMPTY: prepared
  *   transactions are refused.
  *
- * For the same reason a loader never sees rows of its own.  Waiters wait for the
- * loader alone, which waits for nobody: it has its table locks before it
- * publishes LOADING.  If it fails, the journal sets EMPTY again and wakes them.
+ * For the same reason a loader never sees rows of its own.  Configuration that it
+ * has changed itself counts as it was before.
  *
- * Flows can't change meanwhile: dequeue and finish call job_load() too.
+ * Flows can't change meanwhile: dequeue and finish call job_load() too.  Nor can
+ * unfinished rows, which so need no snapshot: SnapshotSelf says what is committed,
+ * and takes no predicate locks in a serializable transaction.
+ *
+ * Waiters wait for the loader alone, on a condition variable, where the server
+ * detects no deadlock.  So the loader must wait for nobody who may be a waiter: it
+ * gets the locks of all it is going to read, configuration included, before it
+ * publishes LOADING.  If it fails, the journal sets EMPTY again and wakes them.
  */
 #include "job.h"
 
@@ -36,6 +42,7 @@
 #include "flow.h"
 #include "miscadmin.h"
 #include "permit.h"
+#include "storage/lmgr.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -66,6 +73,7 @@ typedef struct ReturnedJob
 {
 	int64		id;				/* hash key */
 	FlowSum    *flow;
+	char	   *connection;		/* of a running job, NULL = none */
 } ReturnedJob;
 
 typedef struct Load
@@ -150,28 +158,30 @@ add_job(Load *load, TupleTableSlot *job)
 		sum->depth++;
 	returned = hash_search(load->returned, &id, HASH_ENTER, NULL);
 	returned->flow = sum;
+	returned->connection = running ? job_text(job, JOB_CONNECTION) : NULL;
 }
 
 /* The permit of a running job, unless it is there (clean restart). */
 static void
-restore_permit(Load *load, const FlowSum *sum, TupleTableSlot *lease)
+restore_permit(Load *load, const ReturnedJob *job, TupleTableSlot *lease)
 {
 	bool		isnull;
 	int64		permit = DatumGetInt64(slot_getattr(lease, LEASE_PERMIT, &isnull));
 	int64		expires_ns = quota_ns_of_steady(job_int64(lease, LEASE_READY_AT));
-	QuotaCall	call = job_call_of(&sum->names);
+	QuotaCall	call = job_call_of(&job->flow->names);
 	QuotaPlan  *plan;
 
 	if (isnull || expires_ns <= load->now_ns)
 		return;
+	call.connection = job->connection;
 	plan = quota_plan_unchecked(&call);
 	for (int try = 0; plan && try < 2; try++)
 	{
 		bool		done;
 
 		quota_lock_plan(plan);
-		done = permit_restore(permit, plan, job_int64(lease, LEASE_JOB_ID),
-							  expires_ns, quota_now_ns());
+		done = permit_restore(permit, plan, job->id, expires_ns,
+							  quota_now_ns());
 		quota_unlock_plan(plan);
 		if (done)
 			return;
@@ -197,16 +207,16 @@ add_lease(Load *load, TupleTableSlot *lease)
 											job_int64(lease, LEASE_READY_AT),
 											load->now_ns, load->wall_us));
 	if (state == LEASE_RUNNING)
-		restore_permit(load, returned->flow, lease);
+		restore_permit(load, returned, lease);
 }
 
-/* Calls add for every row that is committed in the snapshot. */
+/* Calls add for every row that is committed. */
 static void
-read_table(Load *load, Relation table, Snapshot snapshot,
+read_table(Load *load, Relation table,
 		   void (*add) (Load *load, TupleTableSlot *row))
 {
 	TupleTableSlot *slot = table_slot_create(table, NULL);
-	TableScanDesc scan = table_beginscan(table, snapshot, 0, NULL);
+	TableScanDesc scan = table_beginscan(table, SnapshotSelf, 0, NULL);
 
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
@@ -250,7 +260,6 @@ load_rows(Relation jobs, Relation leases)
 												  "quota queue load",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	Load		load;
 
 	load.flows = make_table("quota flows", sizeof(FlowTag), sizeof(FlowSum));
@@ -258,9 +267,8 @@ load_rows(Relation jobs, Relation leases)
 							   sizeof(ReturnedJob));
 	load.now_ns = quota_now_ns();
 	load.wall_us = quota_wall_us();
-	read_table(&load, jobs, snapshot, add_job);
-	read_table(&load, leases, snapshot, add_lease);
-	UnregisterSnapshot(snapshot);
+	read_table(&load, jobs, add_job);
+	read_table(&load, leases, add_lease);
 	publish(&load);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
@@ -322,6 +330,95 @@ wait_for_loader(uint32 database_slot)
 	ConditionVariableCancelSleep();
 }
 
+/* ---- locks ---- */
+
+/* What load_rows() reads, these two first, tables before their indexes. */
+static const QuotaRelation read_relations[] = {
+	QUOTA_REL_JOBS, QUOTA_REL_LEASES, QUOTA_REL_TIERS, QUOTA_REL_TENANTS,
+	QUOTA_REL_TENANTS_PKEY, QUOTA_REL_PROVIDERS, QUOTA_REL_CLASSES,
+	QUOTA_REL_LIMITS, QUOTA_REL_TIER_LIMITS, QUOTA_REL_TENANT_LIMITS,
+	QUOTA_REL_TENANT_LIMITS_KEY, QUOTA_REL_TENANT_LIMITS_EXEMPT, QUOTA_REL_COSTS
+};
+
+/* The table's, and its indexes', where long values are. */
+static void
+lock_toast(Relation table)
+{
+	Relation	toast;
+	ListCell   *cell;
+
+	if (!OidIsValid(table->rd_rel->reltoastrelid))
+		return;
+	toast = table_open(table->rd_rel->reltoastrelid, AccessShareLock);
+	foreach(cell, RelationGetIndexList(toast))
+		LockRelationOid(lfirst_oid(cell), AccessShareLock);
+	table_close(toast, NoLock);
+}
+
+/* Waits for locks on all of it; throws like any statement. */
+static void
+lock_all(Oid relids[])
+{
+	for (int i = 0; i < lengthof(read_relations); i++)
+	{
+		relids[i] = quota_relation(read_relations[i]);
+		LockRelationOid(relids[i], AccessShareLock);
+	}
+}
+
+/* Configuration can be altered again; what the caller will write stays locked. */
+static void
+unlock_configuration(const Oid relids[])
+{
+	for (int i = 0; i < lengthof(read_relations); i++)
+		if (read_relations[i] != QUOTA_REL_JOBS &&
+			read_relations[i] != QUOTA_REL_LEASES)
+			UnlockRelationOid(relids[i], AccessShareLock);
+}
+
+/* The load, by configuration that all sessions see. */
+static void
+load_for_all(Relation jobs, Relation leases)
+{
+	bool		before = quota_policy_committed(quota_change_pending());
+
+	PG_TRY();
+	{
+		load_rows(jobs, leases);
+	}
+	PG_FINALLY();
+	{
+		quota_policy_committed(before);
+	}
+	PG_END_TRY();
+}
+
+/* One try, or the wait for another session's. */
+static void
+load_or_wait(uint32 database_slot)
+{
+	Oid			relids[lengthof(read_relations)];
+	Relation	jobs;
+	Relation	leases;
+	bool		ours;
+
+	lock_all(relids);
+	jobs = table_open(relids[0], NoLock);
+	leases = table_open(relids[1], NoLock);
+	lock_toast(jobs);
+	ours = start_loading(database_slot);
+	if (ours)
+	{
+		load_for_all(jobs, leases);
+		finish_loading(database_slot);
+	}
+	table_close(leases, NoLock);
+	table_close(jobs, NoLock);
+	unlock_configuration(relids);
+	if (!ours)
+		wait_for_loader(database_slot);
+}
+
 /* See job.h. */
 void
 job_load(void)
@@ -331,20 +428,5 @@ job_load(void)
 
 	/* READY stays, and what follows takes the locks of the flows it uses */
 	while (*state != QUOTA_LOAD_READY)
-	{
-		Relation	jobs = table_open(quota_relation(QUOTA_REL_JOBS),
-									  AccessShareLock);
-		Relation	leases = table_open(quota_relation(QUOTA_REL_LEASES),
-										AccessShareLock);
-
-		if (start_loading(database_slot))
-		{
-			load_rows(jobs, leases);
-			finish_loading(database_slot);
-		}
-		else
-			wait_for_loader(database_slot);
-		table_close(leases, NoLock);
-		table_close(jobs, NoLock);
-	}
+		load_or_wait(database_slot);
 }

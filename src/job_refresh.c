@@ -2,12 +2,20 @@
  * job_refresh.c
  *		Weights and ranks in shared memory follow the configuration tables.
  *
- * A commit leaves marks on the slot (change.c): a list of tenants, or stale_all.
- * The next dequeue takes a mark away first and reads the rows afterwards, with a
- * latest snapshot; so a commit in between leaves a new mark, and nothing gets
- * lost.  Names are copied in chunks under the lock and read without it; what was
- * read is used only if the change counters have not moved meanwhile, so that it
- * can't overwrite what a later reader has put there.
+ * A commit leaves marks on the slot (change.c): a list of tenants, or one more in
+ * stale_all.  The next dequeue reads the rows again before it picks.
+ *
+ * A mark stays until what it asks for has been applied: while it is there, every
+ * session that picks reads the rows first, so that none goes by what was true
+ * before a COMMIT that has returned, and a session that dies takes no mark with
+ * it.  Several may read the same; that does no harm.  Names are copied in chunks
+ * under the lock and read without it, with a latest snapshot.  What was read is
+ * applied, and its mark removed, in one section under the lock, and only if
+ * nothing has changed meanwhile: the change counters have not moved, stale_all
+ * has not grown.  A commit moves them before it leaves marks, so what it changes
+ * later is marked later.
+ *
+ * Rows that only this transaction sees count for nothing here.
  */
 #include "job_refresh.h"
 
@@ -20,7 +28,10 @@
 
 #define CHUNK 64
 
-/* Rounds of one call; marks that are left then are for the next one. */
+/*
+ * Rounds of one call that may come to nothing because the configuration changes
+ * all the time; marks that are left then are for the next call.
+ */
 #define MAX_ROUNDS 1000
 
 typedef struct Stale
@@ -50,33 +61,28 @@ copy_tenant(Stale *stale, uint32 index)
 	strlcpy(stale->name, quota_tenants[index].name, QUOTA_NAME_LEN);
 }
 
-/* Takes tenants off the slot's list. */
+/* The first tenants of the slot's list. */
 static int
-take_marked(uint32 slot, Stale *stale)
+copy_marked(uint32 slot, Stale *stale)
 {
 	QuotaSlot  *s = &quota_slots[slot];
 	int			n = 0;
 
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
-	while (n < CHUNK && s->stale_tenants != QUOTA_NO_INDEX)
-	{
-		uint32		index = s->stale_tenants;
-
-		s->stale_tenants = quota_tenants[index].stale_next;
-		quota_tenants[index].stale = false;
+	LWLockAcquire(&s->lock, LW_SHARED);
+	for (uint32 index = s->stale_tenants; n < CHUNK && index != QUOTA_NO_INDEX;
+		 index = quota_tenants[index].stale_next)
 		copy_tenant(&stale[n++], index);
-	}
 	LWLockRelease(&s->lock);
 	return n;
 }
 
 /* Tenants of the slot from *next on, which is moved. */
 static int
-take_any(uint32 slot, Stale *stale, uint32 *next)
+copy_any(uint32 slot, Stale *stale, uint32 *next)
 {
 	int			n = 0;
 
-	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
+	LWLockAcquire(&quota_slots[slot].lock, LW_SHARED);
 	for (; n < CHUNK && *next < (uint32) quota_max_tenants; (*next)++)
 	{
 		const QuotaEntry *entry = &quota_tenants[*next].entry;
@@ -96,30 +102,57 @@ read_weight(Stale *stale, Oid extension, uint32 global)
 	stale->number = counter(stale->generation);
 	stale->global_number = counter(global);
 	pg_memory_barrier();
-	stale->weight_milli = quota_tenant_weight(stale->name);
+	stale->weight_milli = change_is_new(stale->name) ? 0
+		: quota_tenant_weight(stale->name);
 }
 
-/* Uses what was read, or marks the tenant again; slot lock held. */
-static void
+/*
+ * Applies what was read; if it may be old by now the tenant is marked instead.
+ * True when that has made a mark superfluous.  Slot lock held.
+ */
+static bool
 set_weight(uint32 slot, const Stale *stale, uint32 global)
 {
 	QuotaTenant *t = &quota_tenants[stale->tenant];
+	bool		was_stale = t->stale;
 
 	if (!t->entry.used || t->entry.owner != slot ||
 		!quota_key_equal(&t->entry.key, &stale->key))
-		return;
-	if (counter(stale->generation) == stale->number &&
-		counter(global) == stale->global_number)
+		return false;
+	t->stale = counter(stale->generation) != stale->number ||
+		counter(global) != stale->global_number;
+	if (t->stale)
 	{
-		if (stale->weight_milli > 0)
-			flow_set_weight(slot, stale->tenant, stale->weight_milli);
-		flow_unpark_tenant(slot, stale->tenant);
+		if (!was_stale)
+		{
+			t->stale_next = quota_slots[slot].stale_tenants;
+			quota_slots[slot].stale_tenants = stale->tenant;
+		}
+		return false;
 	}
-	else if (!t->stale)
+	if (stale->weight_milli > 0)
+		flow_set_weight(slot, stale->tenant, stale->weight_milli);
+	flow_unpark_tenant(slot, stale->tenant);
+	return was_stale;
+}
+
+/* Takes n tenants that are stale no more off the slot's list; lock held. */
+static void
+unlink_fresh(uint32 slot, int n)
+{
+	uint32	   *link = &quota_slots[slot].stale_tenants;
+
+	while (n > 0 && *link != QUOTA_NO_INDEX)
 	{
-		t->stale = true;
-		t->stale_next = quota_slots[slot].stale_tenants;
-		quota_slots[slot].stale_tenants = stale->tenant;
+		QuotaTenant *t = &quota_tenants[*link];
+
+		if (t->stale)
+		{
+			link = &t->stale_next;
+			continue;
+		}
+		*link = t->stale_next;
+		n--;
 	}
 }
 
@@ -129,17 +162,19 @@ refresh_tenants(uint32 slot, Stale *stale, int n)
 {
 	Oid			extension = quota_catalog()->extension;
 	uint32		global = change_global_generation(extension);
+	int			fresh = 0;
 
 	for (int i = 0; i < n; i++)
 		read_weight(&stale[i], extension, global);
 	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
 	for (int i = 0; i < n; i++)
-		set_weight(slot, &stale[i], global);
+		fresh += set_weight(slot, &stale[i], global);
+	unlink_fresh(slot, fresh);
 	LWLockRelease(&quota_slots[slot].lock);
 }
 
-/* Reads the ranks of all classes of the slot. */
-static void
+/* Reads the ranks of all classes of the slot; false when they may be old. */
+static bool
 refresh_classes(uint32 slot)
 {
 	QuotaSlot  *s = &quota_slots[slot];
@@ -147,8 +182,9 @@ refresh_classes(uint32 slot)
 	int			ranks[QUOTA_MAX_CLASSES];
 	uint32		global = change_global_generation(quota_catalog()->extension);
 	uint64		number = counter(global);
+	bool		current;
 
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&s->lock, LW_SHARED);
 	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
 		strlcpy(names[i], s->classes[i].used ? s->classes[i].name : "",
 				QUOTA_NAME_LEN);
@@ -156,41 +192,38 @@ refresh_classes(uint32 slot)
 	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
 		ranks[i] = names[i][0] ? quota_class_rank(names[i]) : -1;
 	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
-	s->stale_all |= counter(global) != number;
-	for (int i = 0; i < QUOTA_MAX_CLASSES && !s->stale_all; i++)
+	current = counter(global) == number;
+	for (int i = 0; i < QUOTA_MAX_CLASSES && current; i++)
 		if (ranks[i] >= 0 && strcmp(s->classes[i].name, names[i]) == 0)
 			flow_set_rank(slot, i, ranks[i]);
 	LWLockRelease(&s->lock);
+	return current;
 }
 
-/* Everything of the slot. */
+/* Everything of the slot that stale_all has said so far. */
 static void
 refresh_all(uint32 slot)
 {
+	QuotaSlot  *s = &quota_slots[slot];
 	Stale		stale[CHUNK];
 	uint32		next = 0;
+	uint64		number;
 	int			n;
 
-	refresh_classes(slot);
-	while ((n = take_any(slot, stale, &next)) > 0)
-		refresh_tenants(slot, stale, n);
-	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
-	flow_unpark_all(slot);
-	LWLockRelease(&quota_slots[slot].lock);
-}
-
-/* Takes away stale_all; was it set? */
-static bool
-take_stale_all(uint32 slot)
-{
-	QuotaSlot  *s = &quota_slots[slot];
-	bool		was;
-
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
-	was = s->stale_all;
-	s->stale_all = false;
+	LWLockAcquire(&s->lock, LW_SHARED);
+	number = s->stale_all;
 	LWLockRelease(&s->lock);
-	return was;
+	if (!refresh_classes(slot))
+		return;
+	while ((n = copy_any(slot, stale, &next)) > 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		refresh_tenants(slot, stale, n);
+	}
+	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	flow_unpark_all(slot);
+	s->refreshed = Max(s->refreshed, number);
+	LWLockRelease(&s->lock);
 }
 
 /* See job_refresh.h. */
@@ -198,30 +231,19 @@ void
 job_refresh(uint32 slot)
 {
 	QuotaSlot  *s = &quota_slots[slot];
-	Stale		stale[CHUNK];
-	int			n = 1;
+	int			rounds = MAX_ROUNDS + quota_max_tenants / CHUNK;
 
-	/* a mark is set before the COMMIT that left it returns */
-	if (!s->stale_all && s->stale_tenants == QUOTA_NO_INDEX)
-		return;
-	PG_TRY();
+	/* without the lock: a mark is set before the COMMIT that left it returns */
+	for (int round = 0; round < rounds; round++)
 	{
-		if (take_stale_all(slot))
+		Stale		stale[CHUNK];
+
+		CHECK_FOR_INTERRUPTS();
+		if (s->stale_all != s->refreshed)
 			refresh_all(slot);
-		for (int round = 0; n > 0 && round < MAX_ROUNDS; round++)
-		{
-			CHECK_FOR_INTERRUPTS();
-			n = take_marked(slot, stale);
-			refresh_tenants(slot, stale, n);
-		}
+		else if (s->stale_tenants != QUOTA_NO_INDEX)
+			refresh_tenants(slot, stale, copy_marked(slot, stale));
+		else
+			return;
 	}
-	PG_CATCH();
-	{
-		/* cancelled half way: what was taken away is as stale as before */
-		LWLockAcquire(&s->lock, LW_EXCLUSIVE);
-		s->stale_all = true;
-		LWLockRelease(&s->lock);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
 }

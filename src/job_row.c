@@ -20,8 +20,14 @@
 /* Longest lease: a dead worker's job is not kept from others for longer. */
 #define MAX_LEASE_NS (24 * 3600 * QUOTA_NS_PER_S)
 
-/* The job that this backend is writing, 0 = none. */
-static int64 writing;
+/* The row that job_write() is about to update; change NULL = none. */
+typedef struct Writing
+{
+	int64		id;
+	const JobChange *change;
+} Writing;
+
+static Writing writing;
 
 /* ---- columns ---- */
 
@@ -241,27 +247,36 @@ job_set_null(JobChange *change, int column)
 	change->replace[column - 1] = true;
 }
 
-/* True inside job_write() of this very job: our own trigger lets it pass. */
-bool
-job_write_is_ours(int64 id)
+/*
+ * Our trigger's question about an UPDATE of the job: what job_write() changes, if
+ * it comes from there, else NULL.  Lets one row pass: what other triggers do to
+ * the job meanwhile is not ours.
+ */
+const JobChange *
+job_write_take(int64 id)
 {
-	return writing == id;
+	const JobChange *change = writing.id == id ? writing.change : NULL;
+
+	if (change)
+		writing.change = NULL;
+	return change;
 }
 
 /* Updates a job row that row_lock() has locked.  Throws what triggers throw. */
 void
 job_write(RowTable *jobs, TupleTableSlot *job, const JobChange *change)
 {
-	int64		before = writing;
+	Writing		outer = writing;	/* a trigger of its may have called us */
 
-	writing = job_int64(job, JOB_ID);
+	writing.id = job_int64(job, JOB_ID);
+	writing.change = change;
 	PG_TRY();
 	{
 		row_update(jobs, job, change->values, change->nulls, change->replace);
 	}
 	PG_FINALLY();
 	{
-		writing = before;
+		writing = outer;
 	}
 	PG_END_TRY();
 }

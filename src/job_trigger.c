@@ -8,20 +8,20 @@
  * quota.leases and quota.dedupe follow from quota.jobs, so the insert trigger
  * makes their rows for whatever state a row arrives in: a restore fires it too.
  *
- * Flows learn of a job at COMMIT, by the journal.  Every trigger first makes sure
- * that the queue is loaded; see job_load.c for why.  Whoever changes or removes
+ * Flows learn of a job at COMMIT, by the journal.  Before a row is written the
+ * queue must be loaded; see job_load.c for why.  Whoever changes or removes
  * a waiting row notes it before writing, also for the case of a rollback: a scan
  * may have passed the row while it was in our hands.
  *
- * Our own updates fire these triggers too; job_write_is_ours() lets them pass.
+ * Our own updates fire these triggers too; job_write_take() knows them.
  */
 #include "job.h"
 
 #include "access/htup_details.h"
-#include "commands/trigger.h"
 #include "error.h"
 #include "key.h"
 #include "storage/proc.h"
+#include "trigger.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/jsonb.h"
@@ -34,16 +34,19 @@ PG_FUNCTION_INFO_V1(quota_jobs_before_delete);
 PG_FUNCTION_INFO_V1(quota_jobs_after_delete);
 PG_FUNCTION_INFO_V1(quota_jobs_truncate);
 
-/* The trigger call, or an error when it is none. */
+/* The trigger call; throws as quota_trigger() and quota_enter_write() do. */
 static TriggerData *
-trigger_data(FunctionCallInfo fcinfo)
+trigger_data(FunctionCallInfo fcinfo, const char *function, bool before,
+			 int row, int statement)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function must be called by a trigger")));
+	TriggerShape shape = {
+		.function = function,.tables = TRIGGER_TABLE(QUOTA_REL_JOBS),
+		.before = before,.row = row,.statement = statement
+	};
+	TriggerData *data = quota_trigger(fcinfo, &shape);
+
 	quota_enter_write("a change of quota.jobs");
-	return (TriggerData *) fcinfo->context;
+	return data;
 }
 
 /* ---- reading a row ---- */
@@ -173,6 +176,14 @@ check_names(const JobNames *names)
 	checked_in = current;
 }
 
+/* A row that knows its flow is from a dump, whose tables come in any order. */
+static bool
+knows_flow(HeapTuple row, TupleDesc desc, const JobNames *names)
+{
+	return !heap_attisnull(row, JOB_FLOW, desc) &&
+		row_int64(row, desc, JOB_FLOW) == names->hash;
+}
+
 /* 22023 for measured units that could not be charged. */
 static void
 check_units(HeapTuple row, TupleDesc desc)
@@ -199,7 +210,8 @@ is_for_later(HeapTuple row, TupleDesc desc)
 Datum
 quota_jobs_before_insert(PG_FUNCTION_ARGS)
 {
-	TriggerData *data = trigger_data(fcinfo);
+	TriggerData *data = trigger_data(fcinfo, "jobs_before_insert", true,
+										TRIGGER_ON_INSERT, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	row = data->tg_trigtuple;
 	JobNames	names;
@@ -209,10 +221,10 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	bool		nulls[4] = {false, false, false, false};
 	int			n = 0;
 
+	job_load();
 	names_of(row, desc, &names);
 	copy_name(row, desc, JOB_CONNECTION, "connection", connection);
-	/* a row that knows its flow is from a dump, whose tables come in any order */
-	if (heap_attisnull(row, JOB_FLOW, desc))
+	if (!knows_flow(row, desc, &names))
 		check_names(&names);
 	check_units(row, desc);
 
@@ -238,8 +250,9 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 }
 
 /* The row of quota.leases for a job that did not come as a fresh one. */
-static int64
-insert_lease(HeapTuple row, TupleDesc desc, Standing standing)
+static void
+insert_lease(HeapTuple row, TupleDesc desc, Standing standing,
+			 JournalNote *note)
 {
 	RowTable   *leases = row_open(QUOTA_REL_LEASES);
 	JobChange	lease = job_change(leases);
@@ -273,7 +286,8 @@ insert_lease(HeapTuple row, TupleDesc desc, Standing standing)
 	job_set(&lease, LEASE_ORIGINAL_AT, original);
 	row_insert(leases, lease.values, lease.nulls);
 	row_close(leases);
-	return job_due_ns(state, ready_at, now_ns, wall_us);
+	note->place = ready_at;
+	note->due_ns = job_due_ns(state, ready_at, now_ns, wall_us);
 }
 
 /* Throws 23505 when an unfinished job of the provider has the key. */
@@ -295,7 +309,8 @@ insert_key(HeapTuple row, TupleDesc desc)
 Datum
 quota_jobs_after_insert(PG_FUNCTION_ARGS)
 {
-	TriggerData *data = trigger_data(fcinfo);
+	TriggerData *data = trigger_data(fcinfo, "jobs_after_insert", false,
+										TRIGGER_ON_INSERT, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	row = data->tg_trigtuple;
 	Standing	standing = standing_of(row, desc);
@@ -312,12 +327,11 @@ quota_jobs_after_insert(PG_FUNCTION_ARGS)
 				 errmsg("a later trigger changed whose job %lld is",
 						(long long) id),
 				 errhint("Triggers that change tenant, provider, endpoint or class must fire before \"zz_quota_before_insert\".")));
-	job_load();
 
 	if (standing == STANDING_FRESH)
 		note.lo = note.hi = id;
 	else
-		note.due_ns = insert_lease(row, desc, standing);
+		insert_lease(row, desc, standing, &note);
 	if (standing == STANDING_RUNNING)
 		note.in_flight = 1;
 	else
@@ -366,48 +380,59 @@ static const struct
 	{JOB_FLOW, "It follows from tenant, provider, endpoint and class."},
 };
 
-/* An UPDATE gives the column another value. */
+/* The column is not as it was, or as a change of ours wants it. */
 static bool
-column_changed(HeapTuple old, HeapTuple new, TupleDesc desc, int column)
+column_changed(HeapTuple old, const JobChange *ours, HeapTuple new,
+			   TupleDesc desc, int column)
 {
 	Form_pg_attribute attribute = TupleDescAttr(desc, column - 1);
+	bool		replaced = ours && ours->replace[column - 1];
 	bool		old_null;
 	bool		new_null;
 	Datum		old_value = heap_getattr(old, column, desc, &old_null);
 	Datum		new_value = heap_getattr(new, column, desc, &new_null);
 
+	if (replaced)
+	{
+		old_value = ours->values[column - 1];
+		old_null = ours->nulls[column - 1];
+	}
 	if (old_null || new_null)
 		return old_null != new_null;
 	return !datum_image_eq(old_value, new_value, attribute->attbyval,
 						   attribute->attlen);
 }
 
+/* 0A000 when somebody changes a column that quota keeps. */
+static void
+check_kept(HeapTuple old, const JobChange *ours, HeapTuple new, TupleDesc desc)
+{
+	for (int i = 0; i < lengthof(kept); i++)
+	{
+		if (!column_changed(old, ours, new, desc, kept[i].column))
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot change column \"%s\" of quota.jobs",
+						NameStr(TupleDescAttr(desc, kept[i].column - 1)->attname)),
+				 errhint("%s", kept[i].hint)));
+	}
+}
+
 /* BEFORE UPDATE: only what quota doesn't depend on may be changed. */
 Datum
 quota_jobs_before_update(PG_FUNCTION_ARGS)
 {
-	TriggerData *data = trigger_data(fcinfo);
+	TriggerData *data = trigger_data(fcinfo, "jobs_before_update", true,
+										TRIGGER_ON_UPDATE, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	old = data->tg_trigtuple;
 	HeapTuple	new = data->tg_newtuple;
-	bool		isnull;
-	Datum		units;
+	const JobChange *ours = job_write_take(row_int64(old, desc, JOB_ID));
 
-	if (job_write_is_ours(row_int64(old, desc, JOB_ID)))
-		return PointerGetDatum(new);
-	for (int i = 0; i < lengthof(kept); i++)
-	{
-		if (column_changed(old, new, desc, kept[i].column))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot change column \"%s\" of quota.jobs",
-							NameStr(TupleDescAttr(desc, kept[i].column - 1)->attname)),
-					 errhint("%s", kept[i].hint)));
-	}
-	units = heap_getattr(new, JOB_UNITS, desc, &isnull);
-	if (!isnull)
-		pfree(quota_units_parse(DatumGetJsonbP(units)));
-	if (standing_of(old, desc) != STANDING_OVER)
+	check_kept(old, ours, new, desc);
+	check_units(new, desc);
+	if (ours == NULL && standing_of(old, desc) != STANDING_OVER)
 		note_touched(old, desc);
 	return PointerGetDatum(new);
 }
@@ -416,7 +441,8 @@ quota_jobs_before_update(PG_FUNCTION_ARGS)
 Datum
 quota_jobs_before_delete(PG_FUNCTION_ARGS)
 {
-	TriggerData *data = trigger_data(fcinfo);
+	TriggerData *data = trigger_data(fcinfo, "jobs_before_delete", true,
+										TRIGGER_ON_DELETE, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	row = data->tg_trigtuple;
 	Standing	standing = standing_of(row, desc);
@@ -455,7 +481,8 @@ delete_lease(int64 id)
 Datum
 quota_jobs_after_delete(PG_FUNCTION_ARGS)
 {
-	TriggerData *data = trigger_data(fcinfo);
+	TriggerData *data = trigger_data(fcinfo, "jobs_after_delete", false,
+										TRIGGER_ON_DELETE, 0);
 	Relation	jobs = data->tg_relation;
 	TupleDesc	desc = RelationGetDescr(jobs);
 	HeapTuple	row = data->tg_trigtuple;
@@ -487,7 +514,7 @@ quota_jobs_after_delete(PG_FUNCTION_ARGS)
 Datum
 quota_jobs_truncate(PG_FUNCTION_ARGS)
 {
-	trigger_data(fcinfo);
+	trigger_data(fcinfo, "jobs_truncate", true, 0, TRIGGER_ON_TRUNCATE);
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("cannot truncate quota.jobs"),

@@ -5,10 +5,17 @@
  *
  * Several sessions may pick the same flow.  Only the one that finds it still to
  * be next under the lock charges it; the others pick again.
+ *
+ * The first decision goes by the cost map, before anybody has looked at a job, so
+ * that the flow is charged in the section that found it to be next.  A job may
+ * have units or a connection of its own, though, that any limit may go by.  So a
+ * yes is provisional until the head is known; and a no says only that somebody
+ * has to look at the head without having charged for it.
  */
 #include "job_turn.h"
 
 #include "catalog.h"
+#include "change.h"
 #include "flow.h"
 #include "miscadmin.h"
 #include "permit.h"
@@ -46,7 +53,8 @@ turn_pick(Claimer *c)
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	now_ns = quota_now_ns();
 	permit_expire(c->slot, now_ns);
-	flow_wake(c->slot, now_ns);
+	flow_follow_wall(c->slot, now_ns, quota_wall_us());
+	flow_wake(c->slot, Min(now_ns, c->asleep_ns - 1));
 	c->flow = flow_pick(c->slot);
 	if (c->flow != QUOTA_NO_INDEX)
 		copy_flow(c);
@@ -64,25 +72,54 @@ flow_is_same(const Claimer *c)
 		quota_key_equal(&entry->key, &c->key);
 }
 
-/* The plan of the flow; NULL when its tenant, provider or class has no row. */
+/*
+ * The plan of the flow; NULL when its tenant, provider or class has no row, or
+ * none that others see: the flow is theirs too.
+ */
 static QuotaPlan *
 plan_of(const Claimer *c, const char *connection)
 {
 	QuotaCall	call = job_call_of(&c->names);
 
+	if (change_is_new(c->names.tenant))
+		return NULL;
 	call.connection = connection;
 	return quota_plan(&call, true);
 }
 
-/* The flow's tenant, provider or class has no row. */
+/* How often what the flow's plan is made from has changed. */
+static uint64
+count_changes(const Claimer *c)
+{
+	Oid			extension = quota_catalog()->extension;
+	const QuotaGeneration *global =
+		&quota_shared->generations[change_global_generation(extension)];
+	const QuotaGeneration *tenant =
+		&quota_shared->generations[change_tenant_generation(extension,
+															c->names.tenant)];
+
+	return pg_atomic_read_u64((pg_atomic_uint64 *) &global->number) +
+		pg_atomic_read_u64((pg_atomic_uint64 *) &tenant->number);
+}
+
+/*
+ * The flow's tenant, provider or class had no row.  A commit that brings it moves
+ * a counter, and frees parked flows later; so a flow is parked only by who finds
+ * under the lock that no counter has moved since before he looked.
+ */
 static Step
 park_unconfigured(Claimer *c)
 {
 	QuotaSlot  *slot = &quota_slots[c->slot];
+	uint64		changes = count_changes(c);
 	bool		same;
 
+	pg_memory_barrier();
+	if (plan_of(c, NULL) != NULL)
+		return STEP_RACED;
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	same = flow_pick(c->slot) == c->flow && flow_is_same(c);
+	same = flow_pick(c->slot) == c->flow && flow_is_same(c) &&
+		count_changes(c) == changes;
 	if (same)
 		flow_park(c->flow, QUOTA_UNCONFIGURED,
 				  quota_now_ns() + UNCONFIGURED_RECHECK_NS);
@@ -110,8 +147,8 @@ stops_everybody(const QuotaPlan *plan, const QuotaVerdict *v)
 }
 
 /*
- * The decision was no; locks held.  "first": it was made right after the pick,
- * else for the candidate of a search.
+ * The decision was no, and that for the head, whatever it costs; locks held.
+ * "first": it was made right after the pick, else for the candidate of a search.
  */
 static Step
 refused(Claimer *c, bool first)
@@ -119,6 +156,10 @@ refused(Claimer *c, bool first)
 	QuotaVerdict *v = &c->verdict;
 	int64		wake_ns = v->wake_ns;
 
+	if (!first &&
+		!flow_scan_refused(&c->scan, c->lanes.fresh_id,
+						   !c->lanes.returned && !turn_has_own_terms(c)))
+		return STEP_RACED;
 	if (stops_everybody(c->plan, v))
 	{
 		quota_flows[c->flow].reason = v->reason;
@@ -126,11 +167,7 @@ refused(Claimer *c, bool first)
 	}
 	if (v->reason == QUOTA_QUOTA_EXHAUSTED)
 		wake_ns = Min(wake_ns, c->now_ns + CALENDAR_RECHECK_NS);
-	if (first)
-		flow_park(c->flow, v->reason, wake_ns);
-	else if (!flow_scan_blocked(&c->scan, c->lanes.returned ? 0 : c->lanes.id,
-								v->reason, wake_ns))
-		return STEP_RACED;
+	flow_park(c->flow, v->reason, Min(wake_ns, flow_scan_look_ns(&c->scan)));
 	return STEP_LEFT;
 }
 
@@ -143,7 +180,10 @@ admitted(Claimer *c, const QuotaUnits *units)
 
 	claim.flow = c->flow;
 	claim.due_ns = QUOTA_NEVER;
-	claim.charge = flow_charge(c->flow, cost >= 0 ? cost : c->plan->share_cost);
+	claim.place = DT_NOBEGIN;
+	/* nobody is served for nothing, or others of the class would wait for ever */
+	claim.charge = flow_charge(c->flow,
+							   cost >= 0 ? Max(cost, 1) : c->plan->share_cost);
 	journal_claim(&claim, c->mark);
 	return STEP_GO_ON;
 }
@@ -177,6 +217,14 @@ is_next(Claimer *c)
 		has_current_weight(c);
 }
 
+/* What is taken from here on returns by an undo to c->mark; locks held. */
+static void
+mark_takes(Claimer *c)
+{
+	c->mark = journal_mark();
+	c->mark.parkings = quota_slots[c->slot].parkings;
+}
+
 /*
  * It is the flow's turn: pins it, so that it can be searched and told the
  * outcome even while nothing else of it is in the journal.
@@ -187,7 +235,7 @@ pin_flow(Claimer *c)
 	JournalNote nothing = job_empty_note(false);
 
 	journal_note(c->flow, &nothing);
-	c->mark = journal_mark();
+	mark_takes(c);
 }
 
 /* The decision; locks held. */
@@ -200,15 +248,19 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	ask.n = 1;
 	ask.units = units;
 	ask.lifetime_ns = c->lease_ns;
+	ask.provisional = first && !flow_head_is_plain(c->flow, c->now_ns);
 	*result = quota_decide_locked(c->plan, &ask, c->now_ns, c->wall_us,
 								  &c->verdict, what);
 	if (*result != DECIDE_DONE)
 		return STEP_RACED;
-	if (c->verdict.granted == 0)
-		return refused(c, first);
 	if (first)
 		flow_scan_begin(c->flow, c->now_ns, &c->scan);
-	return admitted(c, units);
+	c->charged = c->verdict.granted > 0;
+	if (c->charged)
+		return admitted(c, units);
+	if (ask.provisional && c->verdict.reason != QUOTA_SUSPENDED)
+		return STEP_GO_ON;
+	return refused(c, first);
 }
 
 /*
@@ -224,11 +276,11 @@ try_charge(Claimer *c, const QuotaUnits *units, bool first)
 
 	c->lease_ns = c->asked_lease_ns > 0 ? c->asked_lease_ns : c->plan->lease_ns;
 	journal_reserve(QUOTA_MAX_TERMS + 3);
-	c->mark = journal_mark();
-	if (first)
-		c->start = c->mark;
 	forget_hints(c->plan);
 	quota_lock_plan(c->plan);
+	mark_takes(c);
+	if (first)
+		c->start = c->mark;
 	c->now_ns = quota_now_ns();
 	c->wall_us = quota_wall_us();
 	if (!first || is_next(c))
@@ -264,23 +316,33 @@ turn_charge(Claimer *c)
 }
 
 /* See job_turn.h. */
+void
+turn_uncharge(Claimer *c)
+{
+	journal_undo(c->mark);
+	c->charged = false;
+}
+
+/* See job_turn.h. */
+bool
+turn_has_own_terms(const Claimer *c)
+{
+	return !slot_attisnull(c->lanes.job, JOB_UNITS) ||
+		!slot_attisnull(c->lanes.job, JOB_CONNECTION);
+}
+
+/* See job_turn.h. */
 Step
-turn_charge_again(Claimer *c, bool by_candidate)
+turn_charge_candidate(Claimer *c)
 {
 	QuotaUnits *units = NULL;
-	char	   *connection = NULL;
-	bool		isnull = true;
-	Datum		value = (Datum) 0;
+	bool		isnull;
+	Datum		value = slot_getattr(c->lanes.job, JOB_UNITS, &isnull);
 
-	journal_undo(c->mark);
-	if (by_candidate)
-	{
-		value = slot_getattr(c->lanes.job, JOB_UNITS, &isnull);
-		connection = job_text(c->lanes.job, JOB_CONNECTION);
-	}
+	turn_uncharge(c);
 	if (!isnull)
 		units = quota_units_parse(DatumGetJsonbP(value));
-	c->plan = plan_of(c, connection);
+	c->plan = plan_of(c, job_text(c->lanes.job, JOB_CONNECTION));
 	if (c->plan == NULL)
 	{
 		turn_end(c);

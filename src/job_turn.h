@@ -13,7 +13,8 @@
 /* How a try, or a part of it, ended. */
 typedef enum Step
 {
-	STEP_GO_ON,					/* charged: search for the job */
+	STEP_GO_ON,					/* charged, or refused by the cost map, which
+								 * the head may not go by: search for it */
 	STEP_CLAIMED,
 	STEP_NOTHING,				/* no job of the provider can run now */
 	STEP_LEFT,					/* a flow or a job is out of the way */
@@ -32,6 +33,9 @@ typedef struct Claimer
 	JobLanes	lanes;
 	ReturnSetInfo *out;
 	int			reclaims;		/* of full tables, for the present job */
+	int			buried;			/* by this call */
+	int64		asleep_ns;		/* flows with a timer of then or later stay as
+								 * they are for the rest of this call */
 
 	/* of the present try */
 	JobNames	names;
@@ -43,6 +47,7 @@ typedef struct Claimer
 	int64		now_ns;
 	TimestampTz wall_us;
 	int64		lease_ns;
+	bool		charged;		/* for the candidate, or by the cost map */
 	QuotaVerdict verdict;
 	FlowScan	scan;
 } Claimer;
@@ -51,16 +56,23 @@ typedef struct Claimer
 extern bool turn_pick(Claimer *c);
 
 /*
- * Decides for the flow picked, if it still is its turn, and charges it.
- * STEP_GO_ON: it may run, c->scan says where to search.
+ * Decides by the cost map for the flow picked, if it still is its turn, and
+ * charges it.  STEP_GO_ON: c->scan says where to search for its head; c->charged
+ * whether that may run if it costs what the cost map says.
  */
 extern Step turn_charge(Claimer *c);
 
 /*
- * Decides anew for the units and connection of the candidate, or by the cost map
- * when the candidate is no more; what was charged before is returned first.
+ * Decides for the candidate, by its units and connection if it has some.  What
+ * was charged before is returned first.
  */
-extern Step turn_charge_again(Claimer *c, bool by_candidate);
+extern Step turn_charge_candidate(Claimer *c);
+
+/* Returns what was charged for a candidate that was lost; no lock held. */
+extern void turn_uncharge(Claimer *c);
+
+/* The candidate needs a decision of its own. */
+extern bool turn_has_own_terms(const Claimer *c);
 
 /* Returns what a try without a claim has taken, and lets go of the flow. */
 extern void turn_end(Claimer *c);

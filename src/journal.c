@@ -5,8 +5,9 @@
  *
  * PROTOCOL
  *
- * Takes act at once: journal_take(), journal_claim(), journal_permit_taken() and
- * journal_adjust(n > 0) are called under the owner slot's lock in the same
+ * Takes act at once: journal_take(), journal_claim(), journal_permit_taken(),
+ * journal_permit_extended() and journal_adjust(n > 0) are called under the owner
+ * slot's lock in the same
  * section that changes the counter, so there is no moment at which a counter is
  * charged and nobody would return it.  Room was made before by
  * journal_reserve(), the only function here that allocates.
@@ -26,7 +27,8 @@
  *
  * Every object a record names is pinned by the record, so its index stays good
  * and a return can't reach a stranger.  Pins are atomic: dropping one needs no
- * lock.
+ * lock.  A permit that was extended may end before the transaction does; it is
+ * found again by its id.
  *
  * The callbacks are in journal_end.c.
  */
@@ -36,7 +38,10 @@
 #include "flow.h"
 #include "utils/memutils.h"
 
-/* Notes of many flows in turn find their record by this. */
+/*
+ * Notes of many flows in turn find their record by this; those for either end of
+ * the transaction and those for COMMIT alone take turns, so each has its own.
+ */
 #define NOTE_HINTS 256
 
 JournalRecord *journal_records;
@@ -44,7 +49,8 @@ int			journal_nrecords;
 static int	max_records;
 uint32		journal_taken_head = QUOTA_NO_INDEX;
 uint32		journal_marked_head = QUOTA_NO_INDEX;
-static int	note_hints[NOTE_HINTS];
+static int	note_hints[NOTE_HINTS][2];
+static int	claim_hint;			/* the claim whose job was finished last */
 
 /* Above this many, memory is given back when the transaction ends. */
 #define KEEP_RECORDS 1024
@@ -95,7 +101,7 @@ matches(int position, JournalRecordType type, uint32 object)
 JournalMark
 journal_mark(void)
 {
-	JournalMark mark = {journal_nrecords, journal_taken_head};
+	JournalMark mark = {journal_nrecords, journal_taken_head, 0};
 
 	return mark;
 }
@@ -140,6 +146,7 @@ journal_adjust(uint32 bucket, int64 n)
 	r->u.adjust.given = Max(-n, 0);
 	r->u.adjust.period_us = b->period_start_us;
 	b->used += r->u.adjust.taken;
+	b->giving += r->u.adjust.given;
 }
 
 /* See journal.h; counts the claim in its flow. */
@@ -158,7 +165,7 @@ journal_claim(const JournalClaim *claim, JournalMark mark)
 /* The newest claim has got its job. */
 void
 journal_claim_job(int64 job, bool returned_lane, bool was_running,
-				  int64 due_ns)
+				  int64 due_ns, TimestampTz place)
 {
 	JournalClaim *claim;
 	int			i = journal_nrecords - 1;
@@ -170,25 +177,40 @@ journal_claim_job(int64 job, bool returned_lane, bool was_running,
 	claim->returned_lane = returned_lane;
 	claim->was_running = was_running;
 	claim->due_ns = due_ns;
+	claim->place = place;
 	flow_apply_claim_job(claim);
+}
+
+/* The record claims the job: what it took of rates is not returned any more. */
+static bool
+spend_claim(int position, int64 job)
+{
+	JournalRecord *r;
+
+	if (position < 0 || position >= journal_nrecords)
+		return false;
+	r = &journal_records[position];
+	if (r->type != RECORD_CLAIM || r->u.c.claim.job != job)
+		return false;
+	for (int k = 1; k <= r->u.c.ntakes; k++)
+		memset(&r[-k].u.take, 0, sizeof(BucketTake));
+	claim_hint = position;
+	return true;
 }
 
 /*
  * The call of a job claimed by this transaction went out: its rate tokens stay
- * spent whatever becomes of the transaction.
+ * spent whatever becomes of the transaction.  Jobs are finished about in the order
+ * they were claimed in, or against it, so the search goes both ways from the last.
  */
 void
 journal_claim_spent(int64 job)
 {
-	for (int i = journal_nrecords - 1; i >= 0; i--)
-	{
-		if (journal_records[i].type != RECORD_CLAIM ||
-			journal_records[i].u.c.claim.job != job)
-			continue;
-		for (int k = 1; k <= journal_records[i].u.c.ntakes; k++)
-			memset(&journal_records[i - k].u.take, 0, sizeof(BucketTake));
-		return;
-	}
+	if (claim_hint >= journal_nrecords)
+		claim_hint = journal_nrecords - 1;
+	for (int k = 0; k < journal_nrecords; k++)
+		if (spend_claim(claim_hint + k, job) || spend_claim(claim_hint - k, job))
+			return;
 }
 
 /* Two notes for one flow become one. */
@@ -205,18 +227,22 @@ merge_note(JournalNote *into, const JournalNote *note)
 	into->depth += note->depth;
 	into->in_flight += note->in_flight;
 	into->completed += note->completed;
+	if (note->due_ns == QUOTA_NEVER)
+		return;
+	into->place = into->due_ns == QUOTA_NEVER ? note->place
+		: Min(into->place, note->place);
 	into->due_ns = Min(into->due_ns, note->due_ns);
-	into->on_abort |= note->on_abort;
 }
 
 /* See journal.h. */
 void
 journal_note(uint32 flow, const JournalNote *note)
 {
-	int		   *hint = &note_hints[flow % NOTE_HINTS];
+	int		   *hint = &note_hints[flow % NOTE_HINTS][note->on_abort];
 
 	if (matches(*hint, RECORD_NOTE, flow) &&
-		journal_records[*hint].u.note.on_abort == note->on_abort)
+		journal_records[*hint].u.note.on_abort == note->on_abort &&
+		journal_records[*hint].u.note.gone == note->gone)
 	{
 		merge_note(&journal_records[*hint].u.note, note);
 		return;
@@ -224,6 +250,36 @@ journal_note(uint32 flow, const JournalNote *note)
 	*hint = journal_nrecords;
 	append(RECORD_NOTE, flow)->u.note = *note;
 	pg_atomic_fetch_add_u32(&quota_flows[flow].pins, 1);
+}
+
+/* The newest record extended the permit to this end. */
+static bool
+was_extended(uint32 permit, int64 end_ns)
+{
+	const JournalRecord *r;
+
+	if (!matches(journal_nrecords - 1, RECORD_EXTEND, permit))
+		return false;
+	r = &journal_records[journal_nrecords - 1];
+	return r->u.extend.id == quota_permits[permit].id &&
+		r->u.extend.after_ns == end_ns;
+}
+
+/* See journal.h.  Extending again and again needs one record. */
+void
+journal_permit_extended(uint32 permit, int64 before_ns)
+{
+	const QuotaPermit *p = &quota_permits[permit];
+
+	if (!was_extended(permit, before_ns))
+	{
+		JournalRecord *r = append(RECORD_EXTEND, permit);
+
+		r->u.extend.id = p->id;
+		r->u.extend.extension = quota_slots[p->owner].extension;
+		r->u.extend.before_ns = before_ns;
+	}
+	journal_records[journal_nrecords - 1].u.extend.after_ns = p->expires_ns;
 }
 
 /* The permit was just taken by this transaction. */

@@ -18,6 +18,9 @@ typedef struct JournalMark
 {
 	int			nrecords;
 	uint32		taken_head;
+	uint64		parkings;		/* of the slot that is charged; set by the
+								 * caller.  Flows parked before don't wait for
+								 * what is undone; 0 = all flows may */
 } JournalMark;
 
 /* A job claimed; enough to undo it. */
@@ -28,6 +31,7 @@ typedef struct JournalClaim
 	bool		returned_lane;	/* came from quota.leases, else fresh */
 	bool		was_running;	/* an expired lease: stays in flight */
 	int64		due_ns;			/* returned lane: when it was due */
+	TimestampTz place;			/* and ready_at of its row */
 	FairCharge	charge;
 } JournalClaim;
 
@@ -41,7 +45,11 @@ typedef struct JournalNote
 	int64		in_flight;		/* added to flow->in_flight */
 	int64		due_ns;			/* a row of the returned lane is due then;
 								 * QUOTA_NEVER = none */
-	bool		on_abort;		/* also raise [lo, hi] when rolled back */
+	TimestampTz place;			/* its ready_at, or less; DT_NOBEGIN when that
+								 * isn't known */
+	bool		on_abort;		/* what was said also holds when rolled back */
+	bool		gone;			/* and of the returned lane only then: else the
+								 * row has left its place */
 	int64		completed;		/* added to the tenant's completed jobs */
 } JournalNote;
 
@@ -55,7 +63,8 @@ extern void journal_undo(JournalMark mark); /* no lock held */
  */
 extern void journal_take(uint32 bucket, int64 n, uint32 *hint);
 extern void journal_adjust(uint32 bucket, int64 n); /* n > 0: taken now; n < 0:
-													 * given at commit */
+													 * given at commit; 0: only
+													 * pinned until the end */
 extern void journal_permit_taken(uint32 permit);
 extern void journal_permit_marked(uint32 permit);
 extern void journal_permit_spent(uint32 permit);	/* the call went out: its
@@ -65,10 +74,13 @@ extern void journal_permit_spent(uint32 permit);	/* the call went out: its
  * records since the mark are what the decision of this claim took.
  */
 extern void journal_claim(const JournalClaim *claim, JournalMark mark);
+/* completes the newest claim; the last two as in a note */
 extern void journal_claim_job(int64 job, bool returned_lane, bool was_running,
-							  int64 due_ns);	/* completes the newest claim */
+							  int64 due_ns, TimestampTz place);
 extern void journal_claim_spent(int64 job); /* as journal_permit_spent */
 extern void journal_note(uint32 flow, const JournalNote *note);
+/* The permit ended at before_ns until now; an abort makes it end then again. */
+extern void journal_permit_extended(uint32 permit, int64 before_ns);
 
 /* A load in progress that must fall back to EMPTY if we fail. */
 extern void journal_loading_bucket(uint32 bucket);

@@ -14,6 +14,7 @@
 #include "access/xact.h"
 #include "error.h"
 #include "flow.h"
+#include "miscadmin.h"
 #include "permit.h"
 
 static uint32 locked_slot = QUOTA_NO_INDEX;
@@ -78,13 +79,13 @@ undo_load(uint8 *state, uint32 slot)
 }
 
 static void
-undo_take(JournalRecord *r)
+undo_take(JournalRecord *r, uint64 parkings)
 {
 	QuotaBucket *b = lock_bucket(r->object);
 
 	bucket_settle(&b->rate, quota_now_ns());
 	bucket_take_return(&b->rate, &r->u.take, PG_INT64_MAX);
-	permit_bucket_opened(r->object);
+	permit_bucket_opened(r->object, parkings);
 	pg_atomic_fetch_sub_u32(&b->pins, 1);
 }
 
@@ -96,8 +97,23 @@ give_back(QuotaBucket *b, int64 n, int64 period_us)
 		b->used -= n;
 }
 
+/* The permit ends when it did, unless it is gone or was extended again. */
 static void
-undo_record(JournalRecord *r)
+undo_extend(JournalRecord *r)
+{
+	uint32		index;
+
+	unlock();
+	index = permit_lock(r->u.extend.id, MyDatabaseId, r->u.extend.extension);
+	if (index == QUOTA_NO_INDEX)
+		return;
+	permit_undo_extended(index, r->u.extend.after_ns, r->u.extend.before_ns);
+	permit_unlock(index);
+}
+
+/* As if it had not been recorded; parkings as in JournalMark. */
+static void
+undo_record(JournalRecord *r, uint64 parkings)
 {
 	QuotaFlow  *flow;
 	QuotaBucket *b;
@@ -105,12 +121,13 @@ undo_record(JournalRecord *r)
 	switch ((JournalRecordType) r->type)
 	{
 		case RECORD_TAKE:
-			undo_take(r);
+			undo_take(r, parkings);
 			break;
 		case RECORD_ADJUST:
 			b = lock_bucket(r->object);
+			b->giving -= r->u.adjust.given;
 			give_back(b, r->u.adjust.taken, r->u.adjust.period_us);
-			permit_bucket_opened(r->object);
+			permit_bucket_opened(r->object, parkings);
 			pg_atomic_fetch_sub_u32(&b->pins, 1);
 			break;
 		case RECORD_CLAIM:
@@ -118,6 +135,9 @@ undo_record(JournalRecord *r)
 			lock(flow->entry.owner);
 			flow_apply_unclaim(&r->u.c.claim, quota_now_ns());
 			pg_atomic_fetch_sub_u32(&flow->pins, 1);
+			break;
+		case RECORD_EXTEND:
+			undo_extend(r);
 			break;
 		case RECORD_NOTE:
 			flow = &quota_flows[r->object];
@@ -155,13 +175,16 @@ commit_record(JournalRecord *r)
 			if (r->u.adjust.given > 0)
 			{
 				lock_bucket(r->object);
+				b->giving -= r->u.adjust.given;
 				give_back(b, r->u.adjust.given, r->u.adjust.period_us);
-				permit_bucket_opened(r->object);
+				permit_bucket_opened(r->object, 0);
 			}
 			pg_atomic_fetch_sub_u32(&b->pins, 1);
 			break;
 		case RECORD_CLAIM:
 			pg_atomic_fetch_sub_u32(&quota_flows[r->object].pins, 1);
+			break;
+		case RECORD_EXTEND:
 			break;
 		case RECORD_NOTE:
 			flow = &quota_flows[r->object];
@@ -171,24 +194,24 @@ commit_record(JournalRecord *r)
 			break;
 		case RECORD_LOAD_BUCKET:
 		case RECORD_LOAD_QUEUE:
-			undo_record(r);		/* not reached: loads end in their call */
+			undo_record(r, 0);	/* not reached: loads end in their call */
 			break;
 	}
 }
 
 /* Undoes records and taken permits back to the mark. */
 static void
-undo_to(int n, uint32 head)
+undo_to(JournalMark mark)
 {
-	while (journal_nrecords > n)
-		undo_record(&journal_records[--journal_nrecords]);
-	while (journal_taken_head != head)
+	while (journal_nrecords > mark.nrecords)
+		undo_record(&journal_records[--journal_nrecords], mark.parkings);
+	while (journal_taken_head != mark.taken_head)
 	{
 		uint32		index = journal_taken_head;
 
 		journal_taken_head = quota_permits[index].taken_next;
 		lock_permit(index);
-		permit_undo_taken(index, quota_now_ns());
+		permit_undo_taken(index, mark.parkings, quota_now_ns());
 	}
 	unlock();
 }
@@ -197,7 +220,7 @@ undo_to(int n, uint32 head)
 void
 journal_undo(JournalMark mark)
 {
-	undo_to(mark.nrecords, mark.taken_head);
+	undo_to(mark);
 }
 
 /* Unmarks permits of one subtransaction (InvalidSubTransactionId: of all). */
@@ -228,16 +251,16 @@ forget_locks(void)
 static void
 at_subabort(SubTransactionId sub)
 {
-	int			n = journal_nrecords;
-	uint32		head = journal_taken_head;
+	JournalMark mark = journal_mark();
 
 	forget_locks();
 	unmark(sub);
-	while (n > 0 && journal_records[n - 1].sub == sub)
-		n--;
-	while (head != QUOTA_NO_INDEX && quota_permits[head].taken_sub == sub)
-		head = quota_permits[head].taken_next;
-	undo_to(n, head);
+	while (mark.nrecords > 0 && journal_records[mark.nrecords - 1].sub == sub)
+		mark.nrecords--;
+	while (mark.taken_head != QUOTA_NO_INDEX &&
+		   quota_permits[mark.taken_head].taken_sub == sub)
+		mark.taken_head = quota_permits[mark.taken_head].taken_next;
+	undo_to(mark);
 }
 
 static void
@@ -286,9 +309,11 @@ at_commit(void)
 static void
 at_abort(void)
 {
+	const JournalMark beginning = {0, QUOTA_NO_INDEX, 0};
+
 	forget_locks();
 	unmark(InvalidSubTransactionId);
-	undo_to(0, QUOTA_NO_INDEX);
+	undo_to(beginning);
 }
 
 static void

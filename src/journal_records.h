@@ -13,6 +13,7 @@ typedef enum JournalRecordType
 	RECORD_TAKE,				/* token bucket: units taken */
 	RECORD_ADJUST,				/* allowance: units taken now or given later */
 	RECORD_CLAIM,				/* a job */
+	RECORD_EXTEND,				/* a permit's later end */
 	RECORD_NOTE,				/* what a flow will learn */
 	RECORD_LOAD_BUCKET,			/* an allowance is LOADING by us */
 	RECORD_LOAD_QUEUE			/* a database's flows are LOADING by us */
@@ -22,7 +23,7 @@ typedef struct JournalRecord
 {
 	uint8		type;
 	SubTransactionId sub;
-	uint32		object;			/* index of bucket, flow or slot */
+	uint32		object;			/* index of bucket, flow, slot or permit */
 	union
 	{
 		BucketTake	take;
@@ -38,6 +39,13 @@ typedef struct JournalRecord
 			int			ntakes; /* RECORD_TAKEs right before this one that
 								 * belong to the claim */
 		}			c;
+		struct
+		{
+			int64		id;		/* the permit may end before we do */
+			int64		before_ns;	/* its end */
+			int64		after_ns;
+			Oid			extension;	/* for permit_lock() */
+		}			extend;
 		JournalNote note;
 	}			u;
 } JournalRecord;

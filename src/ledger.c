@@ -24,11 +24,11 @@
 #include "access/stratnum.h"
 #include "catalog/dependency.h"
 #include "commands/sequence.h"
-#include "commands/trigger.h"
-#include "common/int.h"
 #include "credit.h"
 #include "miscadmin.h"
 #include "shmem.h"
+#include "storage/lmgr.h"
+#include "trigger.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -260,6 +260,22 @@ ledger_lock_permit(RowTable *ledger, int64 permit)
 	return locked;
 }
 
+/* See ledger.h. */
+void
+ledger_take_locks(void)
+{
+	LockRelationOid(quota_relation(QUOTA_REL_LEDGER), RowExclusiveLock);
+	LockRelationOid(quota_relation(QUOTA_REL_LEDGER_ACCOUNT), AccessShareLock);
+}
+
+/* An entry that counts once its transaction has committed, and may yet not. */
+static bool
+is_open(TupleTableSlot *slot, bool in_progress)
+{
+	return (in_progress || row_is_ours(slot)) &&
+		get_number(slot, LEDGER_AMOUNT) != 0;
+}
+
 /* See ledger.h.  Throws 22003 when the sum does not fit. */
 int64
 ledger_sum(const uint8 *account, TimestampTz start, TimestampTz end,
@@ -269,10 +285,9 @@ ledger_sum(const uint8 *account, TimestampTz start, TimestampTz end,
 	TupleTableSlot *slot = row_slot(ledger);
 	ScanKeyData keys[3];
 	RowScan    *scan;
-	int64		sum = 0;
+	int128		sum = 0;
 	bool		in_progress;
 
-	*open = false;
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_UUID_EQ,
 				PointerGetDatum(account));
 	ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
@@ -282,16 +297,44 @@ ledger_sum(const uint8 *account, TimestampTz start, TimestampTz end,
 	scan = row_scan_begin(ledger, QUOTA_REL_LEDGER_ACCOUNT, 3, keys);
 	while (row_scan_next(scan, slot, &in_progress))
 	{
-		if (in_progress || row_is_ours(slot))
+		if (is_open(slot, in_progress))
 			*open = true;
-		else if (pg_add_s64_overflow(sum, get_number(slot, LEDGER_AMOUNT), &sum))
-			ereport(ERROR,
-					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("sum of ledger entries is out of range")));
+		else
+			sum += get_number(slot, LEDGER_AMOUNT);
 	}
 	row_scan_end(scan);
 	row_close(ledger);
-	return sum;
+	if (sum < PG_INT64_MIN || sum > PG_INT64_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("sum of ledger entries is out of range")));
+	return (int64) sum;
+}
+
+/* See ledger.h. */
+TimestampTz
+ledger_newest(const uint8 *account, bool *open)
+{
+	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
+	TupleTableSlot *slot = row_slot(ledger);
+	ScanKeyData key;
+	RowScan    *scan;
+	TimestampTz newest = DT_NOBEGIN;
+	bool		in_progress;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ,
+				PointerGetDatum(account));
+	scan = row_scan_begin(ledger, QUOTA_REL_LEDGER_ACCOUNT, 1, &key);
+	while (newest == DT_NOBEGIN && row_scan_back(scan, slot, &in_progress))
+	{
+		if (is_open(slot, in_progress))
+			*open = true;
+		else
+			newest = get_number(slot, LEDGER_CHARGED_AT);
+	}
+	row_scan_end(scan);
+	row_close(ledger);
+	return newest;
 }
 
 /* ---- holds ---- */
@@ -393,6 +436,13 @@ hold_look(int64 permit)
 Datum
 quota_ledger_refuse(PG_FUNCTION_ARGS)
 {
+	static const TriggerShape shape = {
+		.function = "ledger_refuse",.tables = TRIGGER_TABLE(QUOTA_REL_LEDGER),
+		.before = true,.row = TRIGGER_ON_UPDATE | TRIGGER_ON_DELETE,
+		.statement = TRIGGER_ON_TRUNCATE
+	};
+
+	(void) quota_trigger(fcinfo, &shape);
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("cannot change entries of quota.ledger"),
@@ -424,13 +474,14 @@ is_loaded(const uint8 *account, const char *provider)
 Datum
 quota_ledger_restored(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	static const TriggerShape shape = {
+		.function = "ledger_restored",.tables = TRIGGER_TABLE(QUOTA_REL_LEDGER),
+		.row = TRIGGER_ON_INSERT
+	};
+	TriggerData *trigger = quota_trigger(fcinfo, &shape);
 	LedgerEntry *entry;
 
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		elog(ERROR, "not called as a trigger");
-	/* a server without the library in memory has no counters at all */
-	if (appending || quota_shared == NULL)
+	if (appending)
 		return PointerGetDatum(NULL);
 
 	entry = read_entry(trigger->tg_trigslot);

@@ -34,11 +34,21 @@ extern List *ledger_of_permit(RowTable *ledger, int64 permit);
 extern bool ledger_lock_permit(RowTable *ledger, int64 permit);
 
 /*
- * Sum of an account over [start, end).  *open is set when a row of an open
- * transaction, ours included, was met; it is not in the sum then.
+ * Takes the locks that reading an account needs, until the transaction ends: the
+ * two functions below wait for no lock afterwards.
+ */
+extern void ledger_take_locks(void);
+
+/*
+ * Sum of an account over [start, end).  *open is set, never cleared, when an
+ * entry of an open transaction, ours included, was met that is not 0; it is not
+ * in the sum then.  Entries of 0 change no sum, however their transaction ends.
  */
 extern int64 ledger_sum(const uint8 *account, TimestampTz start,
 						TimestampTz end, bool *open);
+
+/* The latest charged_at of an account, DT_NOBEGIN for none; *open as above. */
+extern TimestampTz ledger_newest(const uint8 *account, bool *open);
 
 typedef struct HoldRow
 {

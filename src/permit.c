@@ -34,6 +34,7 @@
  */
 #include "permit.h"
 
+#include "catalog.h"
 #include "event.h"
 #include "flow.h"
 #include "journal.h"
@@ -130,7 +131,8 @@ permit_bucket_expire(uint32 bucket, int64 now_ns)
 	{
 		unlink_part(pairingheap_container(QuotaPart, node,
 										  pairingheap_first(parts)));
-		permit_bucket_opened(bucket);
+		if (quota_buckets[bucket].kind == QUOTA_CONCURRENCY)
+			permit_bucket_opened(bucket, 0);
 	}
 }
 
@@ -156,7 +158,7 @@ permit_bucket_first_end(const QuotaBucket *bucket)
 
 /* See permit.h. */
 void
-permit_bucket_opened(uint32 bucket)
+permit_bucket_opened(uint32 bucket, uint64 parkings)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
 	uint32		slot = b->entry.owner;
@@ -164,10 +166,13 @@ permit_bucket_opened(uint32 bucket)
 	/* Flows of other slots wait for a database slot's bucket by time only. */
 	if (quota_slots[slot].provider[0] == '\0')
 		return;
-	if (b->scope == QUOTA_SCOPE_SHARED)
-		flow_unpark_all(slot);
-	else if (b->scope == QUOTA_SCOPE_OWN && b->tenant != QUOTA_NO_INDEX)
-		flow_unpark_tenant(slot, b->tenant);
+	/* For a wide limit flows wait READY, unless it is an allowance. */
+	if (b->scope == QUOTA_SCOPE_WIDE && b->kind != QUOTA_ALLOWANCE)
+		return;
+	if (b->scope != QUOTA_SCOPE_OWN)
+		flow_unpark_since(slot, QUOTA_NO_INDEX, parkings);
+	else if (b->tenant != QUOTA_NO_INDEX)
+		flow_unpark_since(slot, b->tenant, parkings);
 }
 
 /* ---- life of a permit ---- */
@@ -185,9 +190,12 @@ free_permit(uint32 index)
 	quota_free_permit(index);
 }
 
-/* Out of the order of expiry, with all its parts. */
+/*
+ * Out of the order of expiry, with all its parts.  What was held of an allowance
+ * stays used: returning it is another thing.
+ */
 static void
-unlink_permit(QuotaPermit *p)
+unlink_permit(QuotaPermit *p, uint64 parkings)
 {
 	if (p->state == QUOTA_PERMIT_EXPIRED)
 		return;
@@ -197,7 +205,8 @@ unlink_permit(QuotaPermit *p)
 		if (!p->parts[i].linked)
 			continue;
 		unlink_part(&p->parts[i]);
-		permit_bucket_opened(p->parts[i].bucket);
+		if (p->parts[i].kind == QUOTA_CONCURRENCY)
+			permit_bucket_opened(p->parts[i].bucket, parkings);
 	}
 }
 
@@ -209,7 +218,7 @@ expire(uint32 index)
 	QuotaSlot  *slot = &quota_slots[p->owner];
 	char		detail[64];
 
-	unlink_permit(p);
+	unlink_permit(p, 0);
 	if (!p->taken && !p->marked)
 	{
 		snprintf(detail, sizeof(detail), "permit " INT64_FORMAT, p->id);
@@ -272,6 +281,7 @@ permit_start(uint32 index, int64 id, QuotaPermitState state, uint32 slot,
 	p->taken = state == QUOTA_PERMIT_OPEN;
 	p->marked = false;
 	p->has_hold = false;
+	p->restored = false;
 	p->spent = false;
 	p->nparts = 0;
 	p->n = 1;
@@ -482,16 +492,12 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 	}
 }
 
-/* See permit.h. */
-bool
-permit_extend(uint32 index, int64 expires_ns, int64 now_ns)
+/* Its lifetime ends at another time. */
+static void
+move_end(QuotaPermit *p, int64 expires_ns)
 {
-	QuotaPermit *p = &quota_permits[index];
 	bool		linked[QUOTA_MAX_TERMS];
 
-	/* others may have taken off its parts from the moment it ended */
-	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns <= now_ns)
-		return false;
 	/* heaps are ordered by the expiry that changes */
 	pairingheap_remove(&quota_slots[p->owner].permits, &p->node);
 	for (int i = 0; i < p->nparts; i++)
@@ -507,7 +513,38 @@ permit_extend(uint32 index, int64 expires_ns, int64 now_ns)
 		if (linked[i])
 			pairingheap_add(&quota_buckets[p->parts[i].bucket].parts,
 							&p->parts[i].node);
+}
+
+/* See permit.h. */
+bool
+permit_extend(uint32 index, int64 expires_ns, int64 now_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+	int64		before_ns = p->expires_ns;
+
+	/* others may have taken off its parts from the moment it ended */
+	if (p->state == QUOTA_PERMIT_EXPIRED || before_ns <= now_ns)
+		return false;
+	if (expires_ns != before_ns)
+	{
+		move_end(p, expires_ns);
+		journal_permit_extended(index, before_ns);
+	}
 	return true;
+}
+
+/* See permit.h. */
+void
+permit_end(int64 id)
+{
+	uint32		index = permit_lock(id, MyDatabaseId,
+									quota_catalog()->extension);
+
+	if (index == QUOTA_NO_INDEX)
+		return;
+	/* not if it is over, or another transaction is settling it */
+	(void) permit_mark(index, quota_now_ns());
+	permit_unlock(index);
 }
 
 /* ---- ends of transactions; called by the journal with the locks held ---- */
@@ -527,7 +564,7 @@ permit_commit_taken(uint32 index)
 
 /* Returns amount - kept of a part that is not concurrency. */
 static void
-return_part(QuotaPart *part, int64 kept, int64 now_ns)
+return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
 {
 	QuotaBucket *b = &quota_buckets[part->bucket];
 	int64		n = part->amount - kept;
@@ -542,20 +579,38 @@ return_part(QuotaPart *part, int64 kept, int64 now_ns)
 	else if (part->kind == QUOTA_ALLOWANCE &&
 			 b->period_start_us == part->period_us)
 		b->used -= n;
-	permit_bucket_opened(part->bucket);
+	permit_bucket_opened(part->bucket, parkings);
 }
 
 /* Everything returns, as if never taken; rate tokens unless they were spent. */
 void
-permit_undo_taken(uint32 index, int64 now_ns)
+permit_undo_taken(uint32 index, uint64 parkings, int64 now_ns)
 {
 	QuotaPermit *p = &quota_permits[index];
 
-	unlink_permit(p);
+	unlink_permit(p, parkings);
 	for (int i = 0; i < p->nparts; i++)
 		if (!p->spent || p->parts[i].kind != QUOTA_TOKEN_BUCKET)
-			return_part(&p->parts[i], 0, now_ns);
+			return_part(&p->parts[i], 0, parkings, now_ns);
 	free_permit(index);
+}
+
+/*
+ * It ends at before_ns again, unless it is over or somebody else has extended it
+ * since.
+ */
+void
+permit_undo_extended(uint32 index, int64 after_ns, int64 before_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns != after_ns)
+		return;
+	move_end(p, before_ns);
+	/* who waits for the later end may look earlier */
+	for (int i = 0; i < p->nparts; i++)
+		if (p->parts[i].linked)
+			permit_bucket_opened(p->parts[i].bucket, 0);
 }
 
 /* The settling transaction committed. */
@@ -564,9 +619,9 @@ permit_commit_marked(uint32 index, int64 now_ns)
 {
 	QuotaPermit *p = &quota_permits[index];
 
-	unlink_permit(p);
+	unlink_permit(p, 0);
 	for (int i = 0; i < p->nparts; i++)
-		return_part(&p->parts[i], p->parts[i].final, now_ns);
+		return_part(&p->parts[i], p->parts[i].final, 0, now_ns);
 	free_permit(index);
 }
 

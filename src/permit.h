@@ -59,17 +59,33 @@ extern PermitMark permit_mark(uint32 index, int64 now_ns);
  */
 extern void permit_set_final(uint32 index, int part, int64 final,
 							 int64 now_ns);
-/* False when its lifetime has ended. */
+/*
+ * It ends at expires_ns from now on, and as before if this transaction rolls
+ * back; the caller has reserved one journal record.  False when its lifetime has
+ * ended.
+ */
 extern bool permit_extend(uint32 index, int64 expires_ns, int64 now_ns);
 
-/* Something came back to the bucket: flows parked for it may run. */
-extern void permit_bucket_opened(uint32 bucket);
+/*
+ * The lease that the permit belongs to is over: when this transaction commits
+ * concurrency returns, all else stays as charged; a hold is resolved as that of a
+ * lost permit.  No lock held.
+ */
+extern void permit_end(int64 id);
+
+/*
+ * Something came back to the bucket: flows parked for it may run; those parked
+ * later than the first "parkings" of the slot, 0 = all.
+ */
+extern void permit_bucket_opened(uint32 bucket, uint64 parkings);
 
 /* Journal callbacks: commit and undo of taking and of marking. */
 extern void permit_commit_taken(uint32 index);
-extern void permit_undo_taken(uint32 index, int64 now_ns);
+extern void permit_undo_taken(uint32 index, uint64 parkings, int64 now_ns);
 extern void permit_commit_marked(uint32 index, int64 now_ns);
 extern void permit_undo_marked(uint32 index);
+extern void permit_undo_extended(uint32 index, int64 after_ns,
+								 int64 before_ns);
 
 /* ---- restoring (permit_restore.c) ---- */
 

@@ -75,6 +75,7 @@ permit_restore(int64 id, const QuotaPlan *plan, int64 job,
 	if (!in_place)
 		quota_alias_permit(index, id);
 	quota_permits[index].job = job;
+	quota_permits[index].restored = true;
 	for (int i = 0; i < n; i++)
 		permit_add_part(index, buckets[i], amounts[i],
 						quota_unit_hash("request"));

@@ -37,6 +37,9 @@
 
 #define DEFAULT_CLASS "event"
 
+/* What was loaded without rows of this transaction; no serial gets that far. */
+#define COMMITTED_SERIAL PG_UINT64_MAX
+
 /* A tenant, and what it is valid under. */
 typedef struct CachedTenant
 {
@@ -170,6 +173,32 @@ generation_number(uint32 index)
 	return pg_atomic_read_u64(&quota_shared->generations[index].number);
 }
 
+/* ---- what of this transaction counts ---- */
+
+/* See policy.h. */
+bool
+quota_policy_committed(bool only)
+{
+	bool		before = policy_committed_only;
+
+	policy_committed_only = only;
+	return before;
+}
+
+/* Serial of this transaction's rows, if they count. */
+static uint64
+rows_serial(void)
+{
+	return policy_committed_only ? COMMITTED_SERIAL : change_serial();
+}
+
+/* The same for rows that are to be loaded now. */
+static uint64
+load_serial(void)
+{
+	return policy_committed_only ? COMMITTED_SERIAL : change_load_serial();
+}
+
 /* ---- rules and tenants ---- */
 
 /* The current rules. */
@@ -181,11 +210,11 @@ current_rules(void)
 	uint64		serial;
 	PolicyRules *old = cached_rules;
 
-	if (old && old->number == number && old->serial == change_serial())
+	if (old && old->number == number && old->serial == rows_serial())
 		return old;
 
 	pg_memory_barrier();		/* the counter first, the rows after */
-	serial = change_load_serial();
+	serial = load_serial();
 	cached_rules = policy_load_rules(cache_context);
 	cached_rules->extension = extension;
 	cached_rules->number = number;
@@ -236,12 +265,12 @@ current_tenant(const PolicyRules *rules, const char *name)
 	CachedTenant *c = enter_tenant(rules, name);
 	uint64		serial;
 
-	if (c->serial == change_serial() && c->number == number &&
+	if (c->serial == rows_serial() && c->number == number &&
 		c->global_number == rules->number)
 		return c;
 
 	pg_memory_barrier();
-	serial = change_load_serial();
+	serial = load_serial();
 	c->serial = 0;				/* should loading fail */
 	if (c->tenant.context)
 		MemoryContextDelete(c->tenant.context);
@@ -461,7 +490,7 @@ find_plan(const QuotaCall *given, bool missing_ok)
 										bytes);
 
 		c = hash_search(cached_plans, &key, HASH_FIND, NULL);
-		if (c && c->serial == change_serial() && quota_plan_is_current(c->plan))
+		if (c && c->serial == rows_serial() && quota_plan_is_current(c->plan))
 		{
 			dlist_move_head(&plans_by_use, &c->node);
 			return c->plan;

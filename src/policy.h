@@ -36,7 +36,13 @@ typedef struct QuotaTerm
 	int64		cost;			/* units one call costs */
 	int64		capacity;		/* burst, permits, or amount per period */
 	BucketRate	rate;			/* token_bucket */
-	int64		since_ns;		/* the rate applies from here */
+	/*
+	 * The rate applies from here: from the last change of a row that takes part,
+	 * or from a later deletion of one that did; when that was is only known for
+	 * all limits of many tenants together.
+	 */
+	int64		changed_ns;
+	int64		deleted_ns;		/* >= changed_ns */
 	int64		lifetime_ns;	/* of permits */
 	/* allowance */
 	uint8		account[16];	/* quota.ledger.account */
@@ -116,6 +122,13 @@ extern bool quota_plan_is_current(const QuotaPlan *plan);
  * not exist.
  */
 extern QuotaPlan *quota_plan_unchecked(const QuotaCall *call);
+
+/*
+ * From now on only what is committed counts, not the rows of this transaction;
+ * returns what was the case before, to be restored also on error.  For what is
+ * loaded for all sessions.
+ */
+extern bool quota_policy_committed(bool only);
 
 /* The tenant's current weight times 1000, 0 when it has no row. */
 extern int64 quota_tenant_weight(const char *tenant);

@@ -12,8 +12,9 @@
  * more specific row gives an amount again.  A multiplier alone, or a burst
  * alone, keeps the amount it finds; no limit stays no limit.
  *
- * Rates stay exact as far as 64 bits can hold their fraction, and are rounded
- * down beyond; capacities are rounded down to whole units.
+ * Rates stay exact as far as 64 bits can hold their fraction; config_rate.c
+ * refuses rows that ask for more.  What slips through, since it takes several
+ * rows together, is rounded down.  Capacities are rounded down to whole units.
  */
 #include "policy_amount.h"
 
@@ -23,9 +24,9 @@
 /* Decimal digits that always fit an int64. */
 #define SAFE_DIGITS 18
 
-/* a * b, exactly. */
-static Numeric
-times(Numeric a, Numeric b)
+/* See policy_amount.h. */
+Numeric
+policy_product(Numeric a, Numeric b)
 {
 	return DatumGetNumeric(DirectFunctionCall2(numeric_mul,
 											   NumericGetDatum(a),
@@ -36,7 +37,7 @@ times(Numeric a, Numeric b)
 Numeric
 policy_times(Numeric a, int64 n)
 {
-	return times(a, int64_to_numeric(n));
+	return policy_product(a, int64_to_numeric(n));
 }
 
 /* The smaller of a and n. */
@@ -70,25 +71,27 @@ override_amount(Numeric amount, const PolicyOverride *o)
 	if (o->amount)
 		amount = o->amount;
 	if (amount && o->multiplier)
-		amount = times(amount, o->multiplier);
+		amount = policy_product(amount, o->multiplier);
 	return amount;
 }
 
 /*
- * amount = *unscaled / 10^*scale, rounded down to SAFE_DIGITS digits.  It has
- * at most 16 digits before the point.
+ * amount = *unscaled / 10^*scale, rounded down to SAFE_DIGITS digits; false when
+ * that made a difference.  It has at most 16 digits before the point.
  */
-static void
+static bool
 split_amount(Numeric amount, int64 *unscaled, int *scale)
 {
 	char	   *digits = DatumGetCString(DirectFunctionCall1(numeric_out,
 															 NumericGetDatum(amount)));
 	bool		fraction = false;
+	bool		exact;
+	char	   *c = digits;
 	int			n = 0;
 
 	*unscaled = 0;
 	*scale = 0;
-	for (char *c = digits; *c != '\0' && n < SAFE_DIGITS; c++)
+	for (; *c != '\0' && n < SAFE_DIGITS; c++)
 	{
 		if (*c == '.')
 			fraction = true;
@@ -99,12 +102,26 @@ split_amount(Numeric amount, int64 *unscaled, int *scale)
 			n += *unscaled > 0;
 		}
 	}
+	exact = strspn(c, "0.") == strlen(c);
 	while (*scale > 0 && *unscaled % 10 == 0)
 	{
 		*unscaled /= 10;
 		--*scale;
 	}
 	pfree(digits);
+	return exact;
+}
+
+/* See policy_amount.h. */
+bool
+policy_rate_is_exact(Numeric amount, int64 period_ns)
+{
+	BucketRate	rate;
+	int64		unscaled;
+	int			scale;
+
+	return split_amount(at_most(amount, QUOTA_MAX_AMOUNT), &unscaled, &scale) &&
+		bucket_rate_make(&rate, unscaled, scale, period_ns);
 }
 
 /* The amount per period as a fraction, exact if it fits, else a bit less. */
@@ -115,7 +132,7 @@ make_rate(Numeric amount, int64 period_ns)
 	int64		unscaled;
 	int			scale;
 
-	split_amount(at_most(amount, QUOTA_MAX_AMOUNT), &unscaled, &scale);
+	(void) split_amount(at_most(amount, QUOTA_MAX_AMOUNT), &unscaled, &scale);
 	while (!bucket_rate_make(&rate, unscaled, scale, period_ns))
 	{
 		/* with scale 0 the denominator is at most the period, which fits */
@@ -141,7 +158,7 @@ external_burst(Numeric documented, Numeric safety)
 								 NumericGetDatum(int64_to_numeric(1)),
 								 NumericGetDatum(safety));
 	half = DirectFunctionCall2(numeric_mul,
-							   NumericGetDatum(times(documented, DatumGetNumeric(margin))),
+							   NumericGetDatum(policy_product(documented, DatumGetNumeric(margin))),
 							   DirectFunctionCall3(numeric_in, CStringGetDatum("0.5"),
 												   ObjectIdGetDatum(InvalidOid),
 												   Int32GetDatum(-1)));
@@ -176,7 +193,7 @@ fill_amount(PolicyAmount *result, const PolicyLimit *limit,
 	Numeric		effective = documented;
 
 	if (limit->external && safety)
-		effective = times(documented, safety);
+		effective = policy_product(documented, safety);
 	result->capacity = whole_units(effective);
 	if (limit->kind != QUOTA_TOKEN_BUCKET)
 		return;

@@ -21,7 +21,11 @@ extern PolicyAmount policy_amount(const PolicyLimit *limit,
 								  const PolicyOverride *tenant,
 								  int32 seats, Numeric safety);
 
-/* a * n, exactly */
+/* a * n and a * b, exactly */
 extern Numeric policy_times(Numeric a, int64 n);
+extern Numeric policy_product(Numeric a, Numeric b);
+
+/* Can the rate of a positive amount be kept without rounding? */
+extern bool policy_rate_is_exact(Numeric amount, int64 period_ns);
 
 #endif							/* QUOTA_POLICY_AMOUNT_H */

@@ -19,6 +19,8 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+bool		policy_committed_only = false;
+
 /* A weight times 1000, or what "otherwise" says for NULL. */
 static int64
 weight_milli(Numeric weight, int64 otherwise)
@@ -68,6 +70,18 @@ policy_find_override(const List *overrides, const PolicyLimit *limit)
 			return o;
 	}
 	return NULL;
+}
+
+/* What is committed now, and what this transaction has done, if that counts. */
+static Snapshot
+latest_snapshot(void)
+{
+	Snapshot	snapshot = GetLatestSnapshot();
+
+	/* before its first command */
+	if (policy_committed_only)
+		snapshot->curcid = FirstCommandId;
+	return RegisterSnapshot(snapshot);
 }
 
 /* ---- rows ---- */
@@ -315,7 +329,7 @@ policy_load_rules(MemoryContext parent)
 												  "quota rules",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Snapshot	snapshot = latest_snapshot();
 	PolicyRules *rules = palloc0(sizeof(PolicyRules));
 
 	rules->context = context;
@@ -378,7 +392,7 @@ void
 policy_load_tenant(MemoryContext parent, const char *name,
 				   PolicyTenant *tenant)
 {
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Snapshot	snapshot = latest_snapshot();
 	ConfigScan	scan;
 
 	memset(tenant, 0, sizeof(*tenant));

@@ -113,6 +113,9 @@ typedef struct PolicyTenant
 	MemoryContext context;		/* of overrides; NULL when there are none */
 } PolicyTenant;
 
+/* See quota_policy_committed(). */
+extern bool policy_committed_only;
+
 /* Both read under a latest snapshot taken now; throw only when out of luck. */
 extern PolicyRules *policy_load_rules(MemoryContext parent);
 extern void policy_load_tenant(MemoryContext parent, const char *name,

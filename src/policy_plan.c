@@ -212,24 +212,19 @@ applicable(const List *overrides, const PolicyLimit *limit)
 	return o;
 }
 
-/*
- * From when on the rate of a limit applies: the last change of any row that
- * took part, or of one that no longer does.
- */
-static int64
-rate_since(const PolicySource *s, const PolicyLimit *limit, int64 changed_ns)
+/* From when on the rate of a limit applies; changed_ns is what its own rows say. */
+static void
+fill_since(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit,
+		   int64 changed_ns)
 {
-	int64		since = changed_ns;
-
 	if (limit->external)
-		since = Max(since, s->provider->changed_ns);
+		changed_ns = Max(changed_ns, s->provider->changed_ns);
 	if (limit->per & PER_TENANT)
-	{
-		since = Max(since, s->tenant->changed_ns);
-		since = Max(since, s->global_deleted_ns);
-		since = Max(since, s->tenant_deleted_ns);
-	}
-	return since;
+		changed_ns = Max(changed_ns, s->tenant->changed_ns);
+	t->changed_ns = t->deleted_ns = changed_ns;
+	if (limit->per & PER_TENANT)
+		t->deleted_ns = Max(changed_ns, Max(s->global_deleted_ns,
+											s->tenant_deleted_ns));
 }
 
 /* Is the bucket younger than the last crash, whatever happened before? */
@@ -297,7 +292,7 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	t->cost = cost;
 	t->capacity = amount.capacity;
 	t->rate = amount.rate;
-	t->since_ns = rate_since(s, limit, amount.changed_ns);
+	fill_since(t, s, limit, amount.changed_ns);
 }
 
 /* Adds the term for max_in_flight of the tenant or, failing that, its tier. */

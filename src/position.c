@@ -57,25 +57,31 @@
  * raises, so the answer may include up to eight times as many raises as were
  * asked for, but no older ones: what is raised far behind stops delaying the
  * cursor soon.  A scan during which more raises came than the largest block
- * holds settles nothing; so a long walk settles in stretches
- * (position_pass).
+ * holds settles nothing; so a long walk settles in stretches (position_pass),
+ * each of which begins behind the one before.  What the stretches before have
+ * left unsettled, because it was skipped or raised meanwhile, counts as skipped
+ * from then on: the scan does not come back to it, so that it ends, whatever
+ * others do.
  *
- * THE RETURNED LANE is ordered by due time.  next_due is a lower bound of the
- * due times of its ready rows; the same rules hold for it, with due times as
- * ids and no cursor: every scan of the lane starts at its beginning.
+ * THE RETURNED LANE has two bounds, each kept by the same rules as the fresh
+ * lane's cursor but without gaps.  next_due is a lower bound of the due times of
+ * its ready rows: when to look.  place is one of their places in the order of
+ * the lane's index, where nobody needs to look before; it is INT64_MIN when
+ * somebody who raised a row did not know its place.
  */
 #include "position.h"
 
 #define Min2(a, b) ((a) < (b) ? (a) : (b))
 #define Max2(a, b) ((a) > (b) ? (a) : (b))
 
-static const PositionNews no_news = {POSITION_NONE, POSITION_NONE};
+static const PositionNews no_news = {POSITION_NONE, POSITION_NONE, POSITION_NONE};
 
 static PositionNews
 least_news(PositionNews a, PositionNews b)
 {
 	a.id = Min2(a.id, b.id);
 	a.due = Min2(a.due, b.due);
+	a.place = Min2(a.place, b.place);
 	return a;
 }
 
@@ -148,22 +154,25 @@ position_init(Position *p)
 	p->cursor = 0;
 	p->gaps.n = 0;
 	p->next_due = POSITION_NONE;
+	p->place = POSITION_NONE;
 	for (int i = 0; i < POSITION_LEVELS; i++)
 		p->block[i] = p->block_before[i] = no_news;
 }
 
 /*
  * Fresh ids lo to hi (none when lo > hi) may have become ready, and a returned
- * job be due at due (POSITION_NONE = none).
+ * job be due at due, at that place of the lane or behind it (POSITION_NONE for
+ * both = none, INT64_MIN = somewhere).
  */
 void
-position_raise(Position *p, int64_t lo, int64_t hi, int64_t due)
+position_raise(Position *p, int64_t lo, int64_t hi, int64_t due, int64_t place)
 {
 	PositionNews news;
 	uint64_t	size = 1;
 
 	news.id = lo <= hi ? lo : POSITION_NONE;
 	news.due = due;
+	news.place = place;
 	p->epoch++;
 	for (int i = 0; i < POSITION_LEVELS; i++, size *= 4)
 	{
@@ -178,6 +187,7 @@ position_raise(Position *p, int64_t lo, int64_t hi, int64_t due)
 	if (news.id <= p->cursor)
 		add_gap(&p->gaps, lo, Min2(hi, p->cursor));
 	p->next_due = Min2(p->next_due, due);
+	p->place = Min2(p->place, place);
 }
 
 /*
@@ -199,13 +209,13 @@ position_head(const Position *p)
 }
 
 /*
- * The least id and due time raised since that epoch, or less; both INT64_MIN
- * when that was too many raises ago.
+ * The least id, due time and place raised since that epoch, or less; all
+ * INT64_MIN when that was too many raises ago.
  */
 PositionNews
 position_news(const Position *p, uint64_t epoch)
 {
-	const PositionNews anything = {INT64_MIN, INT64_MIN};
+	const PositionNews anything = {INT64_MIN, INT64_MIN, INT64_MIN};
 	uint64_t	raises = p->epoch - epoch;
 	uint64_t	size = 1;
 
@@ -227,23 +237,31 @@ position_news(const Position *p, uint64_t epoch)
 void
 position_begin(const Position *p, PositionScan *scan)
 {
+	scan->began = p->epoch;
 	scan->epoch = p->epoch;
-	scan->due_epoch = p->epoch;
+	scan->passed = 0;
 	scan->cursor = p->cursor;
 	scan->gaps = p->gaps;
 	scan->skipped.n = 0;
+	scan->place = p->place;
 }
 
-/* The unsettled ids, ascending; returns how many ranges, the last one open. */
+/*
+ * The unsettled ids that the scan has not passed, ascending; returns how many
+ * ranges, the last one open.
+ */
 int
 position_ranges(const PositionScan *scan,
 				PositionGap ranges[POSITION_MAX_GAPS + 1])
 {
-	for (int i = 0; i < scan->gaps.n; i++)
-		ranges[i] = scan->gaps.gap[i];
-	ranges[scan->gaps.n].lo = scan->cursor + 1;
-	ranges[scan->gaps.n].hi = INT64_MAX;
-	return scan->gaps.n + 1;
+	PositionGaps gaps = scan->gaps;
+
+	trim_gaps(&gaps, scan->passed);
+	for (int i = 0; i < gaps.n; i++)
+		ranges[i] = gaps.gap[i];
+	ranges[gaps.n].lo = Max2(scan->cursor, scan->passed) + 1;
+	ranges[gaps.n].hi = INT64_MAX;
+	return gaps.n + 1;
 }
 
 /* The scan met a ready row that it could not lock. */
@@ -276,17 +294,23 @@ position_settle(Position *p, const PositionScan *scan, int64_t upto)
 }
 
 /*
- * Settles what the scan has passed, and begins the fresh lane's scan anew.  The
- * returned lane's is still the old one.
+ * Settles what the scan has passed, and begins its next stretch.  What is still
+ * unsettled there is left to later scans.
  */
 void
 position_pass(Position *p, PositionScan *scan, int64_t upto)
 {
-	uint64_t	due_epoch = scan->due_epoch;
-
 	position_settle(p, scan, upto);
-	position_begin(p, scan);
-	scan->due_epoch = due_epoch;
+	scan->epoch = p->epoch;
+	scan->passed = upto;
+	scan->cursor = p->cursor;
+	scan->gaps = p->gaps;
+	scan->skipped.n = 0;
+	for (int i = 0; i < p->gaps.n && p->gaps.gap[i].lo <= upto; i++)
+		add_gap(&scan->skipped, p->gaps.gap[i].lo,
+				Min2(p->gaps.gap[i].hi, upto));
+	if (p->cursor < upto)
+		add_gap(&scan->skipped, p->cursor + 1, upto);
 }
 
 /*
@@ -296,8 +320,20 @@ position_pass(Position *p, PositionScan *scan, int64_t upto)
 void
 position_settle_due(Position *p, const PositionScan *scan, int64_t next_due)
 {
-	int64_t		raised = position_news(p, scan->due_epoch).due;
+	int64_t		raised = position_news(p, scan->began).due;
 
 	if (raised != INT64_MIN)
 		p->next_due = Min2(next_due, raised);
+}
+
+/*
+ * The scan looked at everything in the returned lane before that place and left
+ * nothing ready there.
+ */
+void
+position_settle_place(Position *p, const PositionScan *scan, int64_t place)
+{
+	int64_t		raised = position_news(p, scan->began).place;
+
+	p->place = Max2(p->place, Min2(place, raised));
 }

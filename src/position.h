@@ -29,11 +29,12 @@ typedef struct PositionGaps
 	PositionGap gap[POSITION_MAX_GAPS];
 } PositionGaps;
 
-/* The least id and due time among some raises. */
+/* The least id, due time and place in the returned lane among some raises. */
 typedef struct PositionNews
 {
 	int64_t		id;
 	int64_t		due;
+	int64_t		place;
 } PositionNews;
 
 typedef struct Position
@@ -43,6 +44,8 @@ typedef struct Position
 								 * those in gaps */
 	PositionGaps gaps;			/* all <= cursor */
 	int64_t		next_due;		/* the returned lane has nothing due before */
+	int64_t		place;			/* nor anything ready before this place in its
+								 * order */
 	/* news of the current and of the last full block of 4^level raises */
 	PositionNews block[POSITION_LEVELS];
 	PositionNews block_before[POSITION_LEVELS];
@@ -51,15 +54,20 @@ typedef struct Position
 /* What a scan knew when it began, and what it could not look into. */
 typedef struct PositionScan
 {
-	uint64_t	epoch;			/* when the fresh lane's scan began */
-	uint64_t	due_epoch;		/* when the returned lane's did */
+	uint64_t	began;			/* epoch when the search began */
+	uint64_t	epoch;			/* when its present stretch of the fresh lane
+								 * did */
+	int64_t		passed;			/* fresh ids up to here belong to stretches
+								 * before */
 	int64_t		cursor;
 	PositionGaps gaps;
 	PositionGaps skipped;
+	int64_t		place;			/* where the returned lane's scan begins */
 } PositionScan;
 
 extern void position_init(Position *p);
-extern void position_raise(Position *p, int64_t lo, int64_t hi, int64_t due);
+extern void position_raise(Position *p, int64_t lo, int64_t hi, int64_t due,
+						   int64_t place);
 extern void position_jump(Position *p, int64_t id);
 extern int64_t position_head(const Position *p);
 extern PositionNews position_news(const Position *p, uint64_t epoch);
@@ -73,5 +81,7 @@ extern void position_settle(Position *p, const PositionScan *scan,
 extern void position_pass(Position *p, PositionScan *scan, int64_t upto);
 extern void position_settle_due(Position *p, const PositionScan *scan,
 								int64_t next_due);
+extern void position_settle_place(Position *p, const PositionScan *scan,
+								  int64_t place);
 
 #endif							/* QUOTA_POSITION_H */

@@ -75,8 +75,8 @@ extern PGDLLIMPORT int quota_job_retention;	/* seconds */
 extern PGDLLIMPORT bool quota_testing;
 
 /*
- * The first line of every SQL entry point: not preloaded, or an extension of
- * another version -> 55000; absorbs pending invalidations.  quota_enter_write
+ * The first line of every SQL entry point: not preloaded -> 55000; absorbs
+ * pending invalidations.  quota_enter_write
  * also refuses a standby and a READ ONLY transaction (25006) and parallel
  * mode, naming "function".
  */

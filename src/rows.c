@@ -17,6 +17,8 @@
  */
 #include "rows.h"
 
+#include "row_role.h"
+
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
@@ -29,7 +31,9 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
 #include "parser/parse_relation.h"
+#include "rewrite/rewriteHandler.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
@@ -83,6 +87,12 @@ row_open(QuotaRelation rel)
 	table->lock_mode = rel == QUOTA_REL_JOBS ?
 		LockTupleNoKeyExclusive : LockTupleExclusive;
 	return table;
+}
+
+void
+row_will_delete(RowTable *table)
+{
+	table->lock_mode = LockTupleExclusive;
 }
 
 Relation
@@ -150,17 +160,30 @@ row_scan_begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys)
 	return scan;
 }
 
-bool
-row_scan_next(RowScan *scan, TupleTableSlot *slot, bool *in_progress)
+static bool
+scan_step(RowScan *scan, ScanDirection direction, TupleTableSlot *slot,
+		  bool *in_progress)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (!index_getnext_slot(scan->scan, ForwardScanDirection, slot))
+	if (!index_getnext_slot(scan->scan, direction, slot))
 		return false;
 
 	/* the visibility check leaves who is inserting or deleting it here */
 	*in_progress = TransactionIdIsValid(scan->snapshot.xmin) ||
 		TransactionIdIsValid(scan->snapshot.xmax);
 	return true;
+}
+
+bool
+row_scan_next(RowScan *scan, TupleTableSlot *slot, bool *in_progress)
+{
+	return scan_step(scan, ForwardScanDirection, slot, in_progress);
+}
+
+bool
+row_scan_back(RowScan *scan, TupleTableSlot *slot, bool *in_progress)
+{
+	return scan_step(scan, BackwardScanDirection, slot, in_progress);
 }
 
 void
@@ -275,23 +298,38 @@ writer_for(RowTable *table, Bitmapset *updated)
 	return writer;
 }
 
-/* Starts a write: a command with its own queue of AFTER triggers. */
-static MemoryContext
-write_begin(RowWriter *writer)
+/* Where a write began. */
+typedef struct WriteBegin
 {
-	writer->estate->es_output_cid = GetCurrentCommandId(true);
+	MemoryContext context;
+	QuotaOwner	user;
+} WriteBegin;
+
+/* Starts a write: a command with its own queue of AFTER triggers. */
+static WriteBegin
+write_begin(RowTable *table, CmdType operation)
+{
+	EState	   *estate = table->writer->estate;
+	WriteBegin	begin;
+
+	begin.user = row_role_enter(table->relation, operation);
+	estate->es_output_cid = GetCurrentCommandId(true);
 	AfterTriggerBeginQuery();
-	return MemoryContextSwitchTo(GetPerTupleMemoryContext(writer->estate));
+	begin.context = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
+	return begin;
 }
 
 static void
-write_end(RowWriter *writer, MemoryContext old)
+write_end(RowTable *table, WriteBegin begin)
 {
+	RowWriter  *writer = table->writer;
+
 	CommandCounterIncrement();
 	AfterTriggerEndQuery(writer->estate);
 	ExecClearTuple(writer->new_row);
-	MemoryContextSwitchTo(old);
+	MemoryContextSwitchTo(begin.context);
 	ResetPerTupleExprContext(writer->estate);
+	row_role_leave(begin.user);
 }
 
 static void
@@ -316,7 +354,7 @@ void
 row_insert(RowTable *table, const Datum *values, const bool *nulls)
 {
 	RowWriter  *writer = writer_for(table, NULL);
-	MemoryContext old = write_begin(writer);
+	WriteBegin	begin = write_begin(table, CMD_INSERT);
 	int			natts = RelationGetNumberOfAttributes(table->relation);
 	TupleTableSlot *slot = writer->new_row;
 
@@ -325,7 +363,29 @@ row_insert(RowTable *table, const Datum *values, const bool *nulls)
 	ExecStoreVirtualTuple(slot);
 	ExecSimpleRelationInsert(writer->result, writer->estate, slot);
 	check_written(table);
-	write_end(writer, old);
+	write_end(table, begin);
+}
+
+/* See rows.h. */
+void
+row_fill_defaults(RowTable *table, Datum *values, bool *nulls,
+				  const bool *given)
+{
+	TupleDesc	desc = RelationGetDescr(table->relation);
+	ExprContext *context = CreateStandaloneExprContext();
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(desc, i);
+		Expr	   *expr;
+
+		if (given[i] || attribute->attisdropped || attribute->attgenerated)
+			continue;
+		expr = (Expr *) build_column_default(table->relation, i + 1);
+		if (expr != NULL)
+			values[i] = ExecEvalExpr(ExecInitExpr(expression_planner(expr), NULL),
+									 context, &nulls[i]);
+	}
 }
 
 /* The columns marked in replace, as the executor numbers them. */
@@ -349,7 +409,7 @@ row_update(RowTable *table, TupleTableSlot *slot, const Datum *values,
 {
 	Bitmapset  *columns = updated_columns(table, replace);
 	RowWriter  *writer = writer_for(table, columns);
-	MemoryContext old = write_begin(writer);
+	WriteBegin	begin = write_begin(table, CMD_UPDATE);
 	TupleTableSlot *new_row = writer->new_row;
 
 	slot_getallattrs(slot);
@@ -363,7 +423,7 @@ row_update(RowTable *table, TupleTableSlot *slot, const Datum *values,
 	ExecSimpleRelationUpdate(writer->result, writer->estate, &writer->epq,
 							 slot, new_row);
 	check_written(table);
-	write_end(writer, old);
+	write_end(table, begin);
 	bms_free(columns);
 }
 
@@ -371,13 +431,13 @@ void
 row_delete(RowTable *table, TupleTableSlot *slot)
 {
 	RowWriter  *writer = writer_for(table, NULL);
-	MemoryContext old = write_begin(writer);
+	WriteBegin	begin = write_begin(table, CMD_DELETE);
 	TriggerDesc *triggers = writer->result->ri_TrigDesc;
 
 	EvalPlanQualSetSlot(&writer->epq, writer->new_row);
 	ExecSimpleRelationDelete(writer->result, writer->estate, &writer->epq,
 							 slot);
-	write_end(writer, old);
+	write_end(table, begin);
 
 	if (triggers != NULL && triggers->trig_delete_before_row)
 	{

@@ -7,14 +7,17 @@
  *		takes predicate locks.
  *
  * The caller has an active snapshot (any SQL function has), which keeps row
- * versions it was shown from being recycled before it locks them; and has taken
- * on the role of the extension's owner, since no rights are checked here but
- * row triggers run.  The tables are heaps.
+ * versions it was shown from being recycled before it locks them.  The tables are
+ * heaps.
+ *
+ * Rights: none are checked here, so nobody takes on another role to write.  Row
+ * triggers, which users may have made, run as whoever called us; in a background
+ * worker as row_role.c says.
  *
  * Waiting: nothing here waits for another transaction, with three exceptions
  * that come with the operations: a table under ACCESS EXCLUSIVE, a unique key
  * that an open transaction is inserting too, and row_delete() on quota.jobs
- * while a foreign key check holds the row.
+ * while a foreign key check holds the row, unless row_will_delete() was called.
  *
  * Isolation: in REPEATABLE READ nothing here fails with 40001.  In SERIALIZABLE
  * reading takes no predicate locks and meets none; a write still counts as a
@@ -49,6 +52,8 @@ typedef enum RowOutcome
 /* Takes ROW EXCLUSIVE, which stays until the transaction ends. */
 extern RowTable *row_open(QuotaRelation rel);
 extern void row_close(RowTable *table);
+/* From here on row_lock() locks for a row_delete(), in quota.jobs too. */
+extern void row_will_delete(RowTable *table);
 extern Relation row_relation(RowTable *table);
 extern TupleTableSlot *row_slot(RowTable *table);	/* a new slot, freed by close */
 
@@ -65,6 +70,9 @@ extern RowScan *row_scan_begin(RowTable *table, QuotaRelation index,
  * it).  A row that we update during the scan may come again in its new version.
  */
 extern bool row_scan_next(RowScan *scan, TupleTableSlot *slot,
+						  bool *in_progress);
+/* The same backward: the first call gives the last row in index order. */
+extern bool row_scan_back(RowScan *scan, TupleTableSlot *slot,
 						  bool *in_progress);
 extern void row_scan_end(RowScan *scan);
 
@@ -91,5 +99,9 @@ extern void row_update(RowTable *table, TupleTableSlot *slot,
 extern void row_delete(RowTable *table, TupleTableSlot *slot);
 extern void row_insert(RowTable *table, const Datum *values,
 					   const bool *nulls);
+
+/* Gives columns that are not marked in given their defaults, identity included. */
+extern void row_fill_defaults(RowTable *table, Datum *values, bool *nulls,
+							  const bool *given);
 
 #endif							/* QUOTA_ROWS_H */

@@ -60,13 +60,15 @@ set_finals(uint32 index, Keep keep, const QuotaUnits *units, int64 now_ns)
  * leaves the row of its hold, if any, to decide.  Throws 55P03.
  */
 static bool
-mark(int64 permit, Keep keep, const QuotaUnits *units, bool *has_hold)
+mark(int64 permit, Keep keep, const QuotaUnits *units, bool *has_hold,
+	 bool *restored)
 {
 	int64		now_ns;
 	PermitMark	result;
 	uint32		index;
 
 	*has_hold = false;
+	*restored = false;
 
 	journal_reserve(QUOTA_MAX_TERMS);
 	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
@@ -75,6 +77,7 @@ mark(int64 permit, Keep keep, const QuotaUnits *units, bool *has_hold)
 	now_ns = quota_now_ns();	/* under the lock: nobody is ahead of us */
 	result = permit_mark(index, now_ns);
 	*has_hold = quota_permits[index].has_hold;
+	*restored = quota_permits[index].restored;
 	if (result == PERMIT_MARKED)
 	{
 		set_finals(index, keep, units, now_ns);
@@ -92,12 +95,14 @@ static bool
 finish(int64 permit, Keep keep, const QuotaUnits *units)
 {
 	bool		has_hold;
-	bool		marked = mark(permit, keep, units, &has_hold);
+	bool		restored;
+	bool		marked = mark(permit, keep, units, &has_hold, &restored);
 
-	if (marked && !has_hold)
+	if (marked && !has_hold && !restored)
 		return true;
 	/* credits only return with the row that says they were held */
-	return credit_resolve(permit, keep == KEEP_ALL, units, marked);
+	return credit_resolve(permit, keep == KEEP_ALL, units, marked) ||
+		(marked && !has_hold);
 }
 
 /* See decide.h. */
@@ -144,15 +149,17 @@ quota_release(PG_FUNCTION_ARGS)
 static int64
 extend(int64 permit, int64 by_ns)
 {
-	uint32		index = permit_lock(permit, MyDatabaseId,
-									quota_catalog()->extension);
+	uint32		index;
 	QuotaPermit *p;
 	bool		busy;
 	bool		over = false;
+	bool		may_hold;
 	int64		lifetime_ns;
 	int64		now_ns;
 	int64		end_ns;
 
+	journal_reserve(1);
+	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
 	if (index == QUOTA_NO_INDEX)
 		quota_error_permit(permit);
 	p = &quota_permits[index];
@@ -162,6 +169,7 @@ extend(int64 permit, int64 by_ns)
 	if (!busy && by_ns <= lifetime_ns)
 		over = !permit_extend(index, Max(p->expires_ns, now_ns + by_ns), now_ns);
 	end_ns = p->expires_ns;
+	may_hold = p->has_hold || p->restored;
 	permit_unlock(index);
 	if (busy)
 		quota_error_permit_busy(permit);
@@ -174,6 +182,10 @@ extend(int64 permit, int64 by_ns)
 				 errdetail("The lifetime is %lld milliseconds.",
 						   (long long) (lifetime_ns / 1000000)),
 				 errhint("Extend repeatedly, or raise quota.limits.permit_lifetime.")));
+	/* so that after a crash nobody takes it for lost earlier */
+	if (may_hold &&
+		hold_extend(permit, quota_steady_of(end_ns)) == HOLD_BUSY)
+		quota_error_permit_busy(permit);
 	return end_ns;
 }
 

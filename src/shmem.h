@@ -89,6 +89,8 @@ typedef struct QuotaBucket
 								 * allowance: net units of this period */
 	int64		capacity;		/* as of the last decision; for views */
 	int64		held;			/* allowance: units of linked parts */
+	int64		giving;			/* allowance: units that open transactions
+								 * give when they commit */
 	int64		unknown_until_ns;	/* concurrency after a crash: until then all
 									 * of the capacity counts as in flight */
 	pairingheap parts;			/* permit parts by expiry, not token_bucket */
@@ -154,6 +156,7 @@ typedef struct QuotaPermit
 	bool		taken;			/* in the chain of the transaction that took it */
 	bool		marked;			/* in the chain of one that settles it */
 	bool		has_hold;		/* a row of quota.holds belongs to it */
+	bool		restored;		/* after a crash: it may have such a row */
 	bool		spent;			/* its call went out: rate tokens stay spent
 								 * even if the taking transaction aborts */
 	int			nparts;
@@ -229,6 +232,14 @@ typedef struct QuotaFlow
 	dlist_node	slot_node;		/* in slot->blocked */
 
 	Position	position;		/* where its next job may be */
+	/* the job that was refused last; see flow_position.c */
+	int64		head;			/* what is raised up to this id may go before
+								 * it; 0 = no job was refused */
+	bool		head_plain;		/* it was this fresh job, which costs what the
+								 * cost map says; */
+	uint64		head_epoch;		/* as of this epoch of the position */
+	uint64		moves;			/* times that its head was taken away */
+	uint64		parking;		/* blocked: number of its parking */
 	int64		depth;			/* ready or scheduled jobs, committed */
 	int64		in_flight;		/* claimed jobs, committed or open */
 	char		endpoint[QUOTA_NAME_LEN];	/* "" = no endpoint */
@@ -238,6 +249,7 @@ typedef struct QuotaClass
 {
 	char		name[QUOTA_NAME_LEN];
 	bool		used;
+	uint32		nshares;		/* that name it */
 	int			rank;			/* as of the last look at its row */
 	FairClock	clock;			/* virtual time */
 	pairingheap heap;			/* shares with READY flows, least tag first */
@@ -254,8 +266,14 @@ typedef struct QuotaSlot
 	pairingheap permits;		/* OPEN and LIVE permits by expiry */
 	QuotaClass	classes[QUOTA_MAX_CLASSES];
 	pairingheap timers;			/* flows by wake_ns */
-	dlist_head	blocked;		/* flows that wait for an event */
-	bool		stale_all;		/* tiers or classes changed */
+	dlist_head	blocked;		/* flows that wait for an event, in the order
+								 * of their parking, as in the tenants' lists */
+	uint64		parkings;		/* so far */
+	int64		wall_ahead_us;	/* of steady time, when due times of scheduled
+								 * jobs were last reckoned anew */
+	/* what job_refresh.c has to read again: everything, while these differ */
+	uint64		stale_all;		/* times that everything became stale */
+	uint64		refreshed;		/* stale_all when everything was last read */
 	uint32		stale_tenants;	/* list of tenants whose rows changed */
 
 	/* database slot only */

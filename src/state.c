@@ -44,7 +44,7 @@
 #define STATE_TEMP	STATE_FILE ".tmp"
 
 /* Rises with every change of what a saved field means. */
-#define STATE_MAGIC	INT64CONST(0x51554f5441000001)
+#define STATE_MAGIC	INT64CONST(0x51554f5441000002)
 
 /* ---- both sides ---- */
 
@@ -108,6 +108,9 @@ fill_header(StateHeader *header)
 	header->active_since_ns = pg_atomic_read_u64(&quota_shared->active_since_ns);
 	header->permit_serial = pg_atomic_read_u64(&quota_shared->permit_serial);
 	header->events_lost = quota_shared->events_lost;
+	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
+		header->deleted_ns[i] =
+			pg_atomic_read_u64(&quota_shared->generations[i].deleted_ns);
 	quota_clock_save(&header->clock);
 
 	header->count[SAVED_SLOTS] = quota_shared->slot_table.n_used;

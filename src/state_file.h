@@ -63,6 +63,7 @@ typedef struct StateHeader
 	uint64		active_since_ns;
 	uint64		permit_serial;
 	uint64		events_lost;
+	uint64		deleted_ns[QUOTA_N_GENERATIONS];
 	QuotaClockSave clock;
 } StateHeader;
 

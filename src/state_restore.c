@@ -116,6 +116,7 @@ restore_buckets(State *state)
 			bucket->load = QUOTA_LOAD_EMPTY;
 		/* counted again from the permits that are restored */
 		bucket->held = 0;
+		bucket->giving = 0;
 		if (bucket->kind == QUOTA_CONCURRENCY)
 			bucket->used = 0;
 		restore_charged_tenant(state, bucket);
@@ -220,6 +221,9 @@ state_restore(State *state)
 	quota_shared->crash_epoch = header->crash_epoch;
 	pg_atomic_init_u64(&quota_shared->active_since_ns, header->active_since_ns);
 	pg_atomic_init_u64(&quota_shared->permit_serial, header->permit_serial);
+	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
+		pg_atomic_write_u64(&quota_shared->generations[i].deleted_ns,
+							header->deleted_ns[i]);
 	quota_clock_start(&header->clock);
 
 	restore_slots(state);

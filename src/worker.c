@@ -205,6 +205,8 @@ static void
 start_worker(Place *place, const Order *order)
 {
 	BackgroundWorker worker;
+	MemoryContext turn;
+	bool		started;
 
 	memset(&worker, 0, sizeof(worker));
 	snprintf(worker.bgw_name, BGW_MAXLEN, "quota worker for database %u",
@@ -221,7 +223,11 @@ start_worker(Place *place, const Order *order)
 
 	place->runs = pg_atomic_read_u32(&quota_slots[order->slot].worker_runs);
 	place->database = order->database;
-	if (RegisterDynamicBackgroundWorker(&worker, &place->handle))
+	/* the handle outlives this turn */
+	turn = MemoryContextSwitchTo(TopMemoryContext);
+	started = RegisterDynamicBackgroundWorker(&worker, &place->handle);
+	MemoryContextSwitchTo(turn);
+	if (started)
 	{
 		n_running++;
 		return;
@@ -388,7 +394,7 @@ set_options(void)
 {
 	static const char *const options[][2] = {
 		{"synchronous_commit", "local"},
-		{"lock_timeout", "1s"},
+		{"lock_timeout", "300ms"},
 		{"search_path", "pg_catalog, pg_temp"},
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},

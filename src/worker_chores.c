@@ -3,8 +3,9 @@
  *		What a background worker does in its database.
  *
  * Each chore is one short transaction, repeated while it says that it is wanted
- * at once, for a bounded time: the connection must not be in the way of DROP
- * DATABASE for long.  Every transaction first locks the extension in share mode,
+ * at once, for a bounded time: DROP DATABASE waits 5 seconds for the connection to
+ * end, the next worker being a pause away.  So a run shares out two seconds: every
+ * chore has its turn, and may use what those before it have left.  Every transaction first locks the extension in share mode,
  * without waiting, and looks whether it still is the one it works for.  DROP
  * EXTENSION takes that lock exclusively before it locks any table, so the two
  * cannot deadlock, and a chore never meets half of an extension.
@@ -27,7 +28,9 @@
 #include "miscadmin.h"
 #include "permit.h"
 #include "pgstat.h"
+#include "row_role.h"
 #include "storage/lock.h"
+#include "trim.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -35,16 +38,11 @@
 #include "worker.h"
 
 #define EVENT_BATCH		100		/* rows in one transaction */
-#define TRIM_BATCH		1000
-#define HOLD_BATCH		1000
-#define KEPT_EVENTS		100000	/* rows of quota.events, at most */
 
-#define MAX_RUN_NS		(2 * QUOTA_NS_PER_S)	/* of one chore */
+#define MAX_RUN_NS		(2 * QUOTA_NS_PER_S)	/* of all chores together */
 #define BUSY_NS			(10 * QUOTA_NS_PER_S)	/* somebody alters the extension */
 #define HOLDS_NS		(10 * QUOTA_NS_PER_S)
 #define PERMITS_NS		(10 * QUOTA_NS_PER_S)
-#define MIN_TRIM_NS		(10 * QUOTA_NS_PER_S)
-#define MAX_TRIM_NS		(3600 * QUOTA_NS_PER_S)
 
 typedef enum Guard
 {
@@ -58,7 +56,9 @@ typedef struct Run
 {
 	uint32		slot;			/* of the database */
 	Oid			extension;
+	int64		until_ns;		/* real time: end of the chore's turn */
 	EventBatch	events;			/* written by the open transaction */
+	CreditWalk	holds;
 	bool		failed;			/* some chore did */
 } Run;
 
@@ -82,33 +82,6 @@ execute(const char *command, int nargs, Oid *types, Datum *values,
 	quota_become_caller(saved);
 }
 
-/* Column of the only row of the last statement; 0 when it is null. */
-static int64
-result_int64(int column)
-{
-	bool		isnull;
-	Datum		value = SPI_getbinval(SPI_tuptable->vals[0],
-									  SPI_tuptable->tupdesc, column, &isnull);
-
-	return isnull ? 0 : DatumGetInt64(value);
-}
-
-/* How often history is trimmed: often enough for how long it is kept. */
-static int64
-trim_interval(void)
-{
-	int64		interval = quota_job_retention * QUOTA_NS_PER_S / 100;
-
-	return Min(Max(interval, MIN_TRIM_NS), MAX_TRIM_NS);
-}
-
-static Datum
-trim_cutoff(void)
-{
-	return TimestampTzGetDatum(quota_wall_us() -
-							   quota_job_retention * USECS_PER_SEC);
-}
-
 /* ---- the chores ---- */
 
 /* So that the first claim need not wait for it. */
@@ -119,24 +92,6 @@ load_queue(Run *run)
 	return QUOTA_NEVER;
 }
 
-/* One event becomes a row; "" becomes NULL. */
-static void
-insert_event(TimestampTz at_us, const char *texts[4])
-{
-	static Oid	types[] = {TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID};
-	Datum		values[5] = {TimestampTzGetDatum(at_us)};
-	char		nulls[5] = {' '};
-
-	for (int i = 0; i < 4; i++)
-	{
-		nulls[i + 1] = texts[i] == NULL || texts[i][0] == '\0' ? 'n' : ' ';
-		if (nulls[i + 1] == ' ')
-			values[i + 1] = CStringGetTextDatum(texts[i]);
-	}
-	execute("INSERT INTO quota.events (at, kind, provider, tenant, detail)"
-			" VALUES ($1, $2, $3, $4, $5)", 5, types, values, nulls);
-}
-
 /* Moves events from the ring to the table. */
 static int64
 write_events(Run *run)
@@ -145,19 +100,12 @@ write_events(Run *run)
 
 	quota_events_copy(MyDatabaseId, events, EVENT_BATCH, &run->events);
 	for (int i = 0; i < run->events.n; i++)
-	{
-		const char *texts[] = {events[i].kind, events[i].provider,
-			events[i].tenant, events[i].detail};
-
-		insert_event(events[i].at_us, texts);
-	}
+		event_insert(events[i].at_us, events[i].kind, events[i].provider,
+					 events[i].tenant, events[i].detail);
 	if (run->events.lost > 0)
-	{
-		const char *texts[] = {"events_lost", NULL, NULL,
-			psprintf(UINT64_FORMAT " events found no room", run->events.lost)};
-
-		insert_event(quota_wall_us(), texts);
-	}
+		event_insert(quota_wall_us(), "events_lost", NULL, NULL,
+					 psprintf(UINT64_FORMAT " events found no room",
+							  run->events.lost));
 	/* a new event calls a worker by itself */
 	return run->events.n < EVENT_BATCH ? QUOTA_NEVER : quota_now_ns();
 }
@@ -166,7 +114,9 @@ write_events(Run *run)
 static int64
 expire_holds(Run *run)
 {
-	if (credit_expire(HOLD_BATCH) == HOLD_BATCH)
+	run->holds.until_ns = run->until_ns;
+	credit_expire(&run->holds);
+	if (!run->holds.over)
 		return quota_now_ns();
 	execute("SELECT 1 FROM quota.holds LIMIT 1", 0, NULL, NULL, NULL);
 	return SPI_processed > 0 ? quota_now_ns() + HOLDS_NS : QUOTA_NEVER;
@@ -214,54 +164,18 @@ reclaim(Run *run)
 	return QUOTA_NEVER;
 }
 
-/*
- * Deletes finished jobs that were kept long enough, walking by id from where the
- * last transaction stopped.  The walk is over when it meets no job any more that
- * is old enough to have been kept that long: later ids are younger.  Rows that
- * somebody has locked are left for the next walk.
- */
+/* See trim.h. */
 static int64
-trim_jobs(Run *run)
+trim_finished(Run *run)
 {
-	static Oid	types[] = {INT8OID, TIMESTAMPTZOID, INT8OID};
-	int64	   *position = &quota_slots[run->slot].trim_position;
-	Datum		values[] = {Int64GetDatum(*position), trim_cutoff(),
-	Int64GetDatum(TRIM_BATCH)};
-
-	execute("WITH looked AS MATERIALIZED"
-			" (SELECT id, created_at < $2 AS old FROM quota.jobs"
-			"   WHERE id > $1 ORDER BY id LIMIT $3),"
-			" doomed AS MATERIALIZED"
-			" (SELECT j.id FROM looked AS l JOIN quota.jobs AS j ON j.id = l.id"
-			"   WHERE j.state IN ('succeeded', 'failed', 'cancelled')"
-			"   AND j.finished_at < $2 FOR UPDATE OF j SKIP LOCKED),"
-			" deleted AS"
-			" (DELETE FROM quota.jobs AS j USING doomed AS d WHERE j.id = d.id)"
-			" SELECT max(id), count(*) FILTER (WHERE old) FROM looked",
-			3, types, values, NULL);
-	*position = result_int64(1);
-	if (result_int64(2) > 0)
-		return quota_now_ns();
-	*position = 0;
-	return quota_now_ns() + trim_interval();
+	return trim_jobs(&quota_slots[run->slot].trim_position, run->until_ns);
 }
 
-/* Deletes events that are too old, or too many. */
+/* See trim.h. */
 static int64
-trim_events(Run *run)
+trim_old_events(Run *run)
 {
-	static Oid	types[] = {TIMESTAMPTZOID, INT8OID, INT8OID};
-	Datum		values[] = {trim_cutoff(), Int64GetDatum(KEPT_EVENTS),
-	Int64GetDatum(TRIM_BATCH)};
-
-	execute("DELETE FROM quota.events WHERE id = ANY (ARRAY("
-			"  SELECT e.id FROM (SELECT id, at FROM quota.events"
-			"    ORDER BY id LIMIT $3) AS e"
-			"  WHERE e.at < $1 OR e.id <="
-			"    (SELECT max(id) FROM quota.events) - $2))",
-			3, types, values, NULL);
-	return SPI_processed > 0 ? quota_now_ns() :
-		quota_now_ns() + trim_interval();
+	return trim_events(run->until_ns);
 }
 
 static const struct
@@ -274,8 +188,8 @@ static const struct
 	{write_events, "writing events"},
 	{expire_holds, "expiring holds"},
 	{reclaim, "reclaiming memory"},
-	{trim_events, "trimming events"},
-	{trim_jobs, "trimming jobs"},
+	{trim_old_events, "trimming events"},
+	{trim_finished, "trimming jobs"},
 };
 
 /* ---- running them ---- */
@@ -319,7 +233,7 @@ run_once(Run *run, int which, int64 *next_ns)
 	if (state == GUARD_GONE && !OidIsValid(get_extension_oid("quota", true)))
 		quota_events_forget(MyDatabaseId);
 	CommitTransactionCommand();
-	if (run->events.end > 0)
+	if (run->events.n > 0 || run->events.lost > 0)
 		quota_events_done(MyDatabaseId, &run->events);
 	pgstat_report_stat(true);
 	pgstat_report_activity(STATE_IDLE, NULL);
@@ -371,7 +285,6 @@ run_guarded(Run *run, int which, int64 *next_ns)
 static bool
 run_chore(Run *run, int which, int64 *next_ns)
 {
-	int64		until_ns = quota_raw_ns() + MAX_RUN_NS;
 	bool		failed_before = run->failed;
 	bool		exists;
 
@@ -381,7 +294,7 @@ run_chore(Run *run, int which, int64 *next_ns)
 		CHECK_FOR_INTERRUPTS();
 		exists = run_guarded(run, which, next_ns);
 	} while (exists && !run->failed && *next_ns <= quota_now_ns() &&
-			 quota_raw_ns() < until_ns);
+			 quota_raw_ns() < run->until_ns);
 	run->failed |= failed_before;
 	return exists;
 }
@@ -391,12 +304,16 @@ bool
 quota_chores(uint32 database_slot, Oid extension, int64 *next_ns)
 {
 	Run			run = {.slot = database_slot,.extension = extension};
+	int64		end_ns = quota_raw_ns() + MAX_RUN_NS;
 
+	row_role_be_worker();
 	*next_ns = QUOTA_NEVER;
 	for (int i = 0; i < lengthof(chores); i++)
 	{
+		int64		now_ns = quota_raw_ns();
 		int64		chore_ns;
 
+		run.until_ns = now_ns + (end_ns - now_ns) / (lengthof(chores) - i);
 		if (!run_chore(&run, i, &chore_ns))
 		{
 			quota_sweep(MyDatabaseId, extension);

@@ -173,7 +173,7 @@ COMMENT ON COLUMN quota.limits.endpoint IS 'Calls to these endpoints: a pattern 
 COMMENT ON COLUMN quota.limits.per IS 'Every tenant, user, connection, resource, endpoint or class has a bucket of its own; several words: every combination; none: all share one. A limit per user, connection or resource does not apply to a call that names none.';
 COMMENT ON COLUMN quota.limits.unit IS 'What is counted; quota.costs says how much of it a call costs.';
 COMMENT ON COLUMN quota.limits.kind IS 'token_bucket: amount per period, refilled steadily; concurrency: amount calls at a time; allowance: amount per calendar period, kept in the ledger.';
-COMMENT ON COLUMN quota.limits.amount IS 'Units; NULL = no limit (quota.tier_limits and quota.tenant_limits may set one), 0 = closed. At most 1e15, at most nine decimals.';
+COMMENT ON COLUMN quota.limits.amount IS 'Units; NULL = no limit (quota.tier_limits and quota.tenant_limits may set one), 0 = closed. At most 1e15, at most nine decimals, and a rate that is a fraction of 64-bit numbers.';
 COMMENT ON COLUMN quota.limits.period IS 'token_bucket: time in which the amount refills, a month counting 30 days. allowance: n days or n months of the calendar (UTC). concurrency: none.';
 COMMENT ON COLUMN quota.limits.burst IS 'token_bucket: units that can be taken at once. NULL = the amount, or for an external limit half of what safety leaves out: amount x (1 - safety) / 2, at least 1.';
 COMMENT ON COLUMN quota.limits.anchor IS 'allowance: a time when a period starts; NULL = 2000-01-01 00:00 UTC.';
@@ -351,7 +351,7 @@ COMMENT ON TRIGGER quota_guard_truncate ON quota.tenants IS 'Refuses to delete w
 COMMENT ON TRIGGER quota_changed ON quota.tenants IS 'Makes changes known at commit.';
 COMMENT ON TRIGGER quota_truncated ON quota.tenants IS 'Makes changes known at commit.';
 
-CREATE TRIGGER quota_guard BEFORE UPDATE ON quota.providers
+CREATE TRIGGER quota_guard BEFORE INSERT OR UPDATE ON quota.providers
 	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
 CREATE TRIGGER quota_stamp BEFORE INSERT OR UPDATE ON quota.providers
 	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('safety');
@@ -401,7 +401,7 @@ COMMENT ON TRIGGER quota_guard_truncate ON quota.classes IS 'Refuses to delete w
 COMMENT ON TRIGGER quota_changed ON quota.classes IS 'Makes changes known at commit.';
 COMMENT ON TRIGGER quota_truncated ON quota.classes IS 'Makes changes known at commit.';
 
-CREATE TRIGGER quota_guard BEFORE UPDATE ON quota.limits
+CREATE TRIGGER quota_guard BEFORE INSERT OR UPDATE ON quota.limits
 	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
 CREATE TRIGGER quota_guard_delete AFTER DELETE ON quota.limits
 	REFERENCING OLD TABLE AS gone

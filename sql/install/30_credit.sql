@@ -113,7 +113,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'quota_grant'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_grant(text, text, text, bigint, text, text) IS
-'Gives an allowance more units for its current period; others can spend them once this transaction has committed. tenant NULL names an allowance that tenants share, provider NULL a limit across providers, endpoint is needed if the limit is of certain endpoints. Errors: 42704 no such allowance; 22023 amount below 1.';
+'Gives an allowance more units for its current period; others can spend them once this transaction has committed. tenant NULL names an allowance that tenants share, provider NULL a limit across providers, endpoint is needed if the limit is of certain endpoints. Errors: 42704 no such allowance; 22023 amount below 1; 22003 the period would be given more than 4e18 units.';
 REVOKE ALL ON FUNCTION quota_grant(text, text, text, bigint, text, text) FROM PUBLIC;
 
 CREATE FUNCTION quota_adjust(
@@ -127,7 +127,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'quota_adjust'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_adjust(text, text, text, bigint, text, text) IS
-'Corrects what an allowance has used in its current period: a positive amount spends at once, whatever is left, a negative one gives back at commit. Other arguments as of quota_grant.';
+'Corrects what an allowance has used in its current period: a positive amount spends at once, whatever is left, a negative one gives back at commit. Other arguments and errors as of quota_grant.';
 REVOKE ALL ON FUNCTION quota_adjust(text, text, text, bigint, text, text) FROM PUBLIC;
 
 CREATE FUNCTION quota_refund(
@@ -139,7 +139,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'quota_refund'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_refund(bigint, bigint, text, text) IS
-'Gives back units that a settled permit spent, to every allowance it spent them of and in the period they were spent in; amount NULL = all that is left. unit is needed with an amount when the permit spent several units. All refunds of a permit together never exceed what it spent. Errors: 55000 the permit is not settled; 55P03 another transaction settles or refunds it; 42704 it spent no credits; 22023 amount too large.';
+'Gives back units that a settled permit spent, to every allowance it spent them of and in the period they were spent in; amount NULL = all that is left. unit is needed with an amount when the permit spent several units. All refunds of a permit together never exceed what it spent. Errors: 55000 the permit is not settled; 55P03 another transaction settles or refunds it; 42704 it spent no credits, or none of that unit; 22023 amount too large.';
 REVOKE ALL ON FUNCTION quota_refund(bigint, bigint, text, text) FROM PUBLIC;
 
 CREATE FUNCTION quota_hold(
@@ -153,7 +153,7 @@ RETURNS quota_decision
 AS 'MODULE_PATHNAME', 'quota_hold'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_hold(text, text, text, bigint, interval, text) IS
-'Sets units aside from the allowances of that unit, and asks no other limit; the answer and the permit are those of quota_acquire: settle or release it with quota_settle or quota_release. lifetime NULL = the permit lifetime of the limits. Errors: 42704 no allowance of that unit applies; otherwise as quota_acquire.';
+'Sets units aside from the allowances of that unit, and asks no other limit; the answer and the permit are those of quota_acquire: settle or release it with quota_settle or quota_release. lifetime NULL = the permit lifetime of the limits; amount at most 1e9. Errors: 42704 no allowance of that unit applies; otherwise as quota_acquire.';
 
 CREATE FUNCTION quota_balance(
 	tenant text,

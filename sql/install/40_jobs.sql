@@ -21,7 +21,7 @@ CREATE TABLE quota.jobs (
 	result jsonb,
 	error text,
 	flow bigint NOT NULL,
-	CONSTRAINT jobs_id_check CHECK (id OPERATOR(pg_catalog.>) 0),
+	CONSTRAINT jobs_id_check CHECK (id OPERATOR(pg_catalog.>) 0 AND id OPERATOR(pg_catalog.<) 9223372036854775807),
 	CONSTRAINT jobs_tenant_check CHECK (tenant OPERATOR(pg_catalog.<>) ''),
 	CONSTRAINT jobs_endpoint_check CHECK (endpoint OPERATOR(pg_catalog.<>) ''),
 	CONSTRAINT jobs_state_check CHECK (state OPERATOR(pg_catalog.=) ANY
@@ -41,7 +41,7 @@ CREATE TABLE quota.jobs (
 CREATE INDEX jobs_flow ON quota.jobs (flow, id);
 
 COMMENT ON TABLE quota.jobs IS
-'Jobs: INSERT them (one row, many, COPY) in your own transaction; look at them here until quota.job_retention has passed since they finished. Workers claim them with quota_dequeue.';
+'Jobs: INSERT them (one row, many, COPY) in your own transaction; look at them here until quota.job_retention has passed since they finished, or longer if a foreign key of yours refers to them. Workers claim them with quota_dequeue.';
 COMMENT ON INDEX quota.jobs_flow IS 'Where dequeue looks for the oldest job of a flow.';
 COMMENT ON COLUMN quota.jobs.id IS 'Number of the job; with attempt it is the fence of a lease.';
 COMMENT ON COLUMN quota.jobs.tenant IS 'For whom.';
@@ -62,7 +62,7 @@ COMMENT ON COLUMN quota.jobs.finished_at IS 'When it succeeded, failed for good,
 COMMENT ON COLUMN quota.jobs.status IS 'The newest status of the provider that quota_fail was told.';
 COMMENT ON COLUMN quota.jobs.result IS 'What quota_complete was told.';
 COMMENT ON COLUMN quota.jobs.error IS 'Why the newest failed attempt failed.';
-COMMENT ON COLUMN quota.jobs.flow IS 'Internal: hash of provider, tenant, class and endpoint. A row inserted with it is taken for one from a dump: whether tenant, provider and class exist is not checked.';
+COMMENT ON COLUMN quota.jobs.flow IS 'Internal: hash of provider, tenant, class and endpoint. A row that comes with the right one is taken for one from a dump, whose tables come in any order: whether tenant, provider and class exist is not checked.';
 
 CREATE TABLE quota.leases (
 	job_id bigint PRIMARY KEY,
@@ -202,7 +202,7 @@ CREATE FUNCTION quota_dequeue(provider text, max_jobs int DEFAULT 1,
 	RETURNS SETOF quota_job
 	LANGUAGE C ROWS 10 AS 'MODULE_PATHNAME', 'quota_dequeue';
 COMMENT ON FUNCTION quota_dequeue(text, int, text, interval) IS
-'Claims up to max_jobs jobs that may run now, in fair order, charges their limits and leases them (default: the lease of the provider). If the transaction rolls back they are as if never claimed. All are claimed even if a LIMIT throws some away. In REPEATABLE READ, a SELECT of the same transaction may show the old version of a claimed job beside or instead of the new one; the row returned here is the true one. Write SELECT * FROM quota_dequeue(...).';
+'Claims up to max_jobs jobs that may run now, in fair order, charges their limits and leases them (default: the lease of the provider). Jobs and direct calls (quota_acquire) spend from the same limits, and nothing is reserved for either: while direct calls keep the level of a limit low, a job that costs more than the level waits. If the transaction rolls back they are as if never claimed. All are claimed even if a LIMIT throws some away. In REPEATABLE READ, a SELECT of the same transaction may show the old version of a claimed job beside or instead of the new one; the row returned here is the true one. Write SELECT * FROM quota_dequeue(...).';
 
 CREATE FUNCTION quota_complete(id bigint, attempt int, result jsonb DEFAULT NULL,
 	units jsonb DEFAULT NULL)
@@ -237,6 +237,10 @@ COMMENT ON FUNCTION quota_cancel(bigint) IS
 'Cancels a job that is waiting. False when it has finished already; 55000 when it is running, 55P03 when another transaction is working on it.';
 
 REVOKE ALL ON quota.jobs, quota.leases, quota.dedupe FROM PUBLIC;
+REVOKE ALL ON FUNCTION
+	quota.jobs_before_insert(), quota.jobs_after_insert(), quota.jobs_before_update(),
+	quota.jobs_before_delete(), quota.jobs_after_delete(), quota.jobs_truncate()
+	FROM PUBLIC;
 REVOKE ALL ON FUNCTION
 	quota_enqueue(text, text, jsonb, text, text, jsonb, timestamptz, text, text, int),
 	quota_dequeue(text, int, text, interval),

@@ -13,7 +13,7 @@ COMMENT ON TABLE quota.events IS
 COMMENT ON COLUMN quota.events.id IS 'Order in which events were written.';
 COMMENT ON COLUMN quota.events.at IS 'When it happened.';
 COMMENT ON COLUMN quota.events.kind IS
-'tier_changed, suspended, resumed: a tenant was changed. exhausted: an allowance refused a call for the first time in its period. lost_permit: a permit was never settled before its lifetime ended. events_lost: events came faster than they could be written; detail says how many are missing.';
+'tier_changed, suspended, resumed: a tenant was changed. exhausted: an allowance refused a call for the first time in its period. lost_permit: a permit was never settled before its lifetime ended. trim_refused: finished jobs or events are not deleted by the background worker, see "Rights" in README.md. events_lost: events came faster than they could be written; detail says how many are missing.';
 COMMENT ON COLUMN quota.events.provider IS 'The provider concerned, if it is one.';
 COMMENT ON COLUMN quota.events.tenant IS 'The tenant concerned, if it is one.';
 COMMENT ON COLUMN quota.events.detail IS 'For people to read.';

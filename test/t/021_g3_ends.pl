@@ -77,6 +77,7 @@ my $work = q{
 	SELECT quota_fail(id, attempt, 'no') FROM job('job 2');
 	ROLLBACK TO c;
 	SELECT quota_fail(id, attempt, 'no', retry => false) FROM job('job 2');
+	SELECT quota_extend_job(id, attempt, '1 h') FROM job('job 3');
 	SELECT quota_cancel(id) FROM job('job 20');
 	SELECT quota_cancel(id) FROM job('later');
 	SELECT id FROM quota_enqueue('t', 'p', '"new"', dedupe_key => 'k');
@@ -289,6 +290,27 @@ is(value('SELECT count(*) FROM quota.stat_buckets WHERE busy'),
 	'0', 'nothing is outstanding');
 is(value('SELECT count(*) FROM quota.holds'), '0', 'nor held');
 is(value('SELECT * FROM quota_audit()'), '', 'the audit finds nothing');
+
+# ---- nor does one that has locked rows of the queue by hand ----
+
+value(q{INSERT INTO quota.jobs (tenant, provider, payload)
+	SELECT 't', 'p', to_jsonb('row ' || i) FROM generate_series(1, 4) i});
+is(value(q{SELECT payload #>> '{}' FROM quota_dequeue('p')}), 'row 1', 'one is running');
+value(q{SELECT quota_fail(id, attempt, 'again') FROM quota_dequeue('p')});
+clock_advance($node, '1 s');
+$open->query(q{BEGIN;
+	SELECT FROM quota.jobs WHERE payload IN ('"row 1"', '"row 2"', '"row 3"') FOR UPDATE;
+	SELECT FROM quota.leases FOR UPDATE});
+free('dequeue behind locked rows', q{SELECT payload #>> '{}' FROM quota_dequeue('p')}, 'row 4');
+foreach my $call ("quota_complete(id, attempt)", "quota_extend_job(id, attempt, '1 h')", 'quota_cancel(id)')
+{
+	like($other->fails("SELECT $call FROM job('row 1')"),
+		qr/ERROR:  job \d+ is locked by another transaction/, "$call is told at once");
+}
+$open->query('ROLLBACK');
+clock_advance($node, '1 s');
+free('what was locked', q{SELECT payload #>> '{}', attempt FROM quota_dequeue('p', 10)}, "row 2|2\nrow 3|1");
+$other->query(q{SELECT quota_complete(id, attempt) FROM quota.jobs WHERE state = 'running'});
 
 # ---- savepoints within savepoints ----
 

@@ -25,7 +25,7 @@ UNIT_TEST(raise_ahead_of_the_cursor_needs_no_gap)
 
 	position_init(&p);
 	position_jump(&p, 10);
-	position_raise(&p, 11, 20, POSITION_NONE);
+	position_raise(&p, 11, 20, POSITION_NONE, POSITION_NONE);
 	CHECK_EQ(p.gaps.n, 0);
 	CHECK_EQ(position_head(&p), 11);
 }
@@ -36,7 +36,7 @@ UNIT_TEST(raise_behind_the_cursor_becomes_a_gap)
 
 	position_init(&p);
 	position_jump(&p, 10);
-	position_raise(&p, 7, 15, POSITION_NONE);
+	position_raise(&p, 7, 15, POSITION_NONE, POSITION_NONE);
 	CHECK_EQ(p.gaps.n, 1);
 	CHECK_EQ(p.gaps.gap[0].lo, 7);
 	CHECK_EQ(p.gaps.gap[0].hi, 10);
@@ -49,12 +49,12 @@ UNIT_TEST(touching_gaps_become_one)
 
 	position_init(&p);
 	position_jump(&p, 100);
-	position_raise(&p, 5, 5, POSITION_NONE);
-	position_raise(&p, 7, 7, POSITION_NONE);
+	position_raise(&p, 5, 5, POSITION_NONE, POSITION_NONE);
+	position_raise(&p, 7, 7, POSITION_NONE, POSITION_NONE);
 	CHECK_EQ(p.gaps.n, 2);
-	position_raise(&p, 6, 6, POSITION_NONE);
+	position_raise(&p, 6, 6, POSITION_NONE, POSITION_NONE);
 	CHECK_EQ(p.gaps.n, 1);
-	position_raise(&p, 2, 9, POSITION_NONE);
+	position_raise(&p, 2, 9, POSITION_NONE, POSITION_NONE);
 	CHECK_EQ(p.gaps.n, 1);
 	CHECK_EQ(p.gaps.gap[0].lo, 2);
 	CHECK_EQ(p.gaps.gap[0].hi, 9);
@@ -66,11 +66,11 @@ UNIT_TEST(too_many_gaps_merge_the_nearest)
 
 	position_init(&p);
 	position_jump(&p, 1000);
-	position_raise(&p, 100, 100, POSITION_NONE);
-	position_raise(&p, 900, 900, POSITION_NONE);
-	position_raise(&p, 500, 500, POSITION_NONE);
-	position_raise(&p, 300, 300, POSITION_NONE);
-	position_raise(&p, 520, 520, POSITION_NONE);
+	position_raise(&p, 100, 100, POSITION_NONE, POSITION_NONE);
+	position_raise(&p, 900, 900, POSITION_NONE, POSITION_NONE);
+	position_raise(&p, 500, 500, POSITION_NONE, POSITION_NONE);
+	position_raise(&p, 300, 300, POSITION_NONE, POSITION_NONE);
+	position_raise(&p, 520, 520, POSITION_NONE, POSITION_NONE);
 	CHECK_EQ(p.gaps.n, POSITION_MAX_GAPS);
 	CHECK_EQ(p.gaps.gap[2].lo, 500);
 	CHECK_EQ(p.gaps.gap[2].hi, 520);
@@ -84,7 +84,7 @@ UNIT_TEST(settling_stops_before_what_was_raised_meanwhile)
 
 	position_init(&p);
 	position_begin(&p, &scan);
-	position_raise(&p, 30, 40, POSITION_NONE);
+	position_raise(&p, 30, 40, POSITION_NONE, POSITION_NONE);
 	position_settle(&p, &scan, 50);
 	CHECK_EQ(p.cursor, 29);
 	position_begin(&p, &scan);
@@ -122,7 +122,7 @@ UNIT_TEST(news_cover_what_was_asked_and_not_much_more)
 	for (int64_t i = 1; i <= n; i++)
 	{
 		/* the further back the smaller */
-		position_raise(&p, i, i, i);
+		position_raise(&p, i, i, i, i);
 		for (int64_t back = 0; back <= 400 && back <= i; back += 1 + back / 8)
 		{
 			PositionNews news = position_news(&p,
@@ -135,6 +135,7 @@ UNIT_TEST(news_cover_what_was_asked_and_not_much_more)
 				CHECK(news.id <= i - back + 1);
 				CHECK(news.id > i - 8 * back);
 				CHECK_EQ(news.due, news.id);
+				CHECK_EQ(news.place, news.id);
 			}
 			else
 				CHECK_EQ(news.id, INT64_MIN);
@@ -148,15 +149,90 @@ UNIT_TEST(due_times_raised_meanwhile_are_kept)
 	PositionScan scan;
 
 	position_init(&p);
-	position_raise(&p, 1, 0, 700);
+	position_raise(&p, 1, 0, 700, INT64_MIN);
 	CHECK_EQ(p.next_due, 700);
 	position_begin(&p, &scan);
-	position_raise(&p, 1, 0, 800);
+	position_raise(&p, 1, 0, 800, 80);
 	position_settle_due(&p, &scan, 900);
 	CHECK_EQ(p.next_due, 800);
 	position_begin(&p, &scan);
 	position_settle_due(&p, &scan, POSITION_NONE);
 	CHECK_EQ(p.next_due, POSITION_NONE);
+}
+
+UNIT_TEST(the_returned_lane_is_read_from_where_something_may_be)
+{
+	Position	p;
+	PositionScan scan;
+
+	position_init(&p);
+	position_begin(&p, &scan);
+	CHECK_EQ(scan.place, POSITION_NONE);
+	position_raise(&p, 1, 0, 7, 70);
+	position_settle_place(&p, &scan, 90);
+	CHECK_EQ(p.place, 70);
+	position_begin(&p, &scan);
+	position_settle_place(&p, &scan, 90);
+	CHECK_EQ(p.place, 90);
+	/* what was learned later by others is as true */
+	position_settle_place(&p, &scan, 80);
+	CHECK_EQ(p.place, 90);
+	position_raise(&p, 1, 0, 6, 60);
+	CHECK_EQ(p.place, 60);
+	position_raise(&p, 5, 5, POSITION_NONE, POSITION_NONE);
+	CHECK_EQ(p.place, 60);
+	position_raise(&p, 1, 0, 8, INT64_MIN);
+	CHECK_EQ(p.place, INT64_MIN);
+}
+
+/*
+ * More rows that somebody else has locked than there are gaps, far apart: the
+ * scan settles in stretches, and ends.
+ */
+UNIT_TEST(stretches_go_on_behind_what_was_skipped)
+{
+	Position	p;
+	PositionScan scan;
+	PositionGap ranges[POSITION_MAX_GAPS + 1];
+	const int64_t n = 20000;
+	int64_t		at = 0;
+	int64_t		looked = 0;
+
+	position_init(&p);
+	position_jump(&p, n);
+	position_raise(&p, 1, n, POSITION_NONE, POSITION_NONE);
+	position_begin(&p, &scan);
+	for (int stretch = 0; at < n && stretch < 100; stretch++)
+	{
+		int			k = 0;
+		int			nranges = position_ranges(&scan, ranges);
+
+		CHECK(ranges[0].lo > at);
+		for (int range = 0; range < nranges && k < 1000; range++)
+			for (at = ranges[range].lo; at <= ranges[range].hi && at <= n; at++)
+			{
+				looked++;
+				if (at % 2500 == 1)
+					position_skip(&scan, at);
+				if (++k == 1000)
+					break;
+			}
+		if (at == 7000)
+			position_raise(&p, 6500, 6600, POSITION_NONE, POSITION_NONE);
+		position_pass(&p, &scan, at < n ? at : n);
+	}
+	CHECK_EQ(looked, n);
+	position_settle(&p, &scan, n);
+	/* nothing that was skipped, or raised behind the scan, is settled */
+	for (int64_t id = 1; id <= n; id++)
+	{
+		bool		unsettled = id > p.cursor;
+
+		for (int i = 0; i < p.gaps.n; i++)
+			unsettled |= id >= p.gaps.gap[i].lo && id <= p.gaps.gap[i].hi;
+		CHECK(unsettled || (id % 2500 != 1 && (id < 6500 || id > 6600)));
+	}
+	CHECK_EQ(position_news(&p, scan.began).id, 6500);
 }
 
 /* ---- the model ---- */
@@ -230,9 +306,11 @@ static int64_t longest;			/* most rows looked at for one claim */
 static void
 raise(int64_t lo, int64_t hi, int64_t due)
 {
+	int64_t		place = due != POSITION_NONE && percent(20) ? INT64_MIN : due;
+
 	if (idle && lo <= hi)
 		position_jump(&pos, lo - 1);
-	position_raise(&pos, lo, hi, due);
+	position_raise(&pos, lo, hi, due, place);
 	idle = false;
 }
 
@@ -257,7 +335,8 @@ all_is_well(void)
 
 		if ((r->state != ROW_READY && r->state != ROW_LOCKED) || r->owed > 0)
 			continue;
-		if (idle || (r->returned ? pos.next_due > r->due : is_settled(id)))
+		if (idle || (r->returned ? pos.next_due > r->due || pos.place > r->due
+					 : is_settled(id)))
 		{
 			printf("#   job %lld is lost (cursor %lld, idle %d)\n",
 				   (long long) id, (long long) pos.cursor, idle);
@@ -436,7 +515,9 @@ typedef struct Claimer
 	int			npage;
 	int			next;
 	bool		looked_returned;
+	bool		returned_done;	/* to the end of what is due */
 	int64_t		next_due;
+	int64_t		place;			/* all before was looked at and is not ready */
 	int64_t		job;
 	int64_t		last_seen;
 	int64_t		walk;
@@ -465,7 +546,8 @@ read_returned(Claimer *c)
 	{
 		int			i = c->npage;
 
-		if (!rows[id].returned || rows[id].state == ROW_DONE)
+		if (!rows[id].returned || rows[id].state == ROW_DONE ||
+			rows[id].due < c->scan.place)
 			continue;
 		while (i > 0 && rows[c->page[i - 1].id].due > rows[id].due)
 		{
@@ -484,7 +566,7 @@ begin_scan(Claimer *c)
 	memset(c, 0, sizeof(*c));
 	position_begin(&pos, &c->scan);
 	begin_ranges(c);
-	c->next_due = POSITION_NONE;
+	c->next_due = c->place = POSITION_NONE;
 	c->looked_returned = pos.next_due <= now;
 	c->state = c->looked_returned ? CLAIMER_RETURNED : CLAIMER_FRESH;
 	if (c->looked_returned)
@@ -497,8 +579,10 @@ step_returned(Claimer *c)
 	Entry	   *e = &c->page[c->next];
 	Row		   *r = &rows[e->id];
 
-	if (c->next >= c->npage || c->next_due != POSITION_NONE)
+	if (c->next >= c->npage || c->next_due != POSITION_NONE ||
+		(c->job > 0 && percent(50)))
 	{
+		c->returned_done = c->next >= c->npage || c->next_due != POSITION_NONE;
 		c->npage = c->next = 0;
 		c->state = c->job > 0 ? CLAIMER_LOCKED : CLAIMER_FRESH;
 		return;
@@ -510,9 +594,13 @@ step_returned(Claimer *c)
 	{
 		c->job = e->id;
 		r->state = ROW_LOCKED;
+		c->place = r->due;
 	}
 	else if (r->state == ROW_READY || r->state == ROW_LOCKED)
+	{
 		c->next_due = r->due;
+		c->place = c->place < r->due ? c->place : r->due;
+	}
 }
 
 /* Reads the next entries of the index; false at the end of all ranges. */
@@ -543,8 +631,10 @@ read_page(Claimer *c)
 static void
 report_due(Claimer *c)
 {
-	if (c->looked_returned)
+	if (c->looked_returned && c->returned_done)
 		position_settle_due(&pos, &c->scan, c->next_due);
+	if (c->looked_returned)
+		position_settle_place(&pos, &c->scan, c->place);
 	c->looked_returned = false;
 }
 
@@ -555,8 +645,8 @@ report_empty(Claimer *c)
 
 	report_due(c);
 	position_settle(&pos, &c->scan, upto);
-	if (pos.epoch == c->scan.epoch && c->scan.skipped.n == 0 &&
-		pos.next_due == POSITION_NONE)
+	if (position_news(&pos, c->scan.began).id == POSITION_NONE &&
+		c->scan.skipped.n == 0 && pos.next_due == POSITION_NONE)
 		idle = true;
 	c->state = CLAIMER_IDLE;
 }
@@ -791,6 +881,8 @@ main(void)
 	UNIT_RUN(skipped_rows_stay_unsettled);
 	UNIT_RUN(news_cover_what_was_asked_and_not_much_more);
 	UNIT_RUN(due_times_raised_meanwhile_are_kept);
+	UNIT_RUN(the_returned_lane_is_read_from_where_something_may_be);
+	UNIT_RUN(stretches_go_on_behind_what_was_skipped);
 	UNIT_RUN(nothing_is_lost_in_any_interleaving);
 	UNIT_RUN(walks_stay_short);
 	UNIT_MAIN_END();

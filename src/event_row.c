@@ -1,0 +1,50 @@
+/*
+ * event_row.c
+ *		Rows of quota.events.
+ */
+#include "event.h"
+
+#include "rows.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+/* Columns of quota.events. */
+enum
+{
+	EVENTS_ID,
+	EVENTS_AT,
+	EVENTS_KIND,
+	EVENTS_PROVIDER,
+	EVENTS_TENANT,
+	EVENTS_DETAIL
+};
+
+/* See event.h. */
+void
+event_insert(TimestampTz at_us, const char *kind, const char *provider,
+			 const char *tenant, const char *detail)
+{
+	const char *texts[] = {kind, provider, tenant, detail};
+	RowTable   *events = row_open(QUOTA_REL_EVENTS);
+	int			natts = RelationGetNumberOfAttributes(row_relation(events));
+	Datum	   *values = palloc0(natts * sizeof(Datum));
+	bool	   *nulls = palloc(natts * sizeof(bool));
+	bool	   *given = palloc0(natts * sizeof(bool));
+
+	memset(nulls, true, natts * sizeof(bool));
+	for (int i = EVENTS_AT; i <= EVENTS_DETAIL; i++)
+		given[i] = true;
+	values[EVENTS_AT] = TimestampTzGetDatum(at_us);
+	nulls[EVENTS_AT] = false;
+	for (int i = 0; i < lengthof(texts); i++)
+	{
+		if (texts[i] == NULL || texts[i][0] == '\0')
+			continue;
+		values[EVENTS_KIND + i] = CStringGetTextDatum(texts[i]);
+		nulls[EVENTS_KIND + i] = false;
+	}
+	row_fill_defaults(events, values, nulls, given);
+	row_insert(events, values, nulls);
+	row_close(events);
+}

@@ -1,0 +1,282 @@
+/*
+ * trim.c
+ *		Forgetting history in the background: finished jobs and events that were
+ *		kept long enough.
+ *
+ * Rows are walked by id.  Those that somebody is writing or has locked are left
+ * for the next walk, and so are those that can't be deleted: a foreign key of the
+ * user's own may refer to a job, or a trigger refuse.  A batch is deleted in one
+ * subtransaction; if that fails, its rows are tried one by one, and the walk goes
+ * on behind those that fail.
+ *
+ * As whom rows are deleted, and when they are not: row_role.c.
+ */
+#include "trim.h"
+
+#include "access/xact.h"
+#include "clock.h"
+#include "commands/trigger.h"
+#include "event.h"
+#include "job.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "row_role.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#define BATCH			1000	/* rows looked at in one transaction */
+#define KEPT_EVENTS		100000	/* rows of quota.events, at most */
+
+#define MIN_INTERVAL_NS	(10 * QUOTA_NS_PER_S)
+#define MAX_INTERVAL_NS	(3600 * QUOTA_NS_PER_S)
+
+/* Columns of quota.events. */
+#define EVENT_ID		1
+#define EVENT_AT		2
+
+/* Rows of one transaction. */
+typedef struct Batch
+{
+	QuotaRelation rel;
+	QuotaRelation pkey;
+	TimestampTz cutoff;			/* what ended before is old */
+	int64		surplus;		/* events up to this id are too many */
+	int			looked;			/* rows looked at */
+	bool		met_old;		/* jobs: one of them was created before cutoff */
+	int64		last;			/* id of the last row looked at */
+	int			n;
+	int64		ids[BATCH];		/* of rows to be deleted */
+} Batch;
+
+/* How often history is trimmed: often enough for how long it is kept. */
+static int64
+next_walk(void)
+{
+	int64		interval = quota_job_retention * QUOTA_NS_PER_S / 100;
+
+	return quota_now_ns() +
+		Min(Max(interval, MIN_INTERVAL_NS), MAX_INTERVAL_NS);
+}
+
+static Batch *
+new_batch(QuotaRelation rel, QuotaRelation pkey)
+{
+	Batch	   *batch = palloc0(sizeof(Batch));
+
+	batch->rel = rel;
+	batch->pkey = pkey;
+	batch->cutoff = quota_wall_us() - quota_job_retention * USECS_PER_SEC;
+	return batch;
+}
+
+/* ---- which rows ---- */
+
+/* A job that has finished, long enough ago. */
+static bool
+is_old_job(const Batch *batch, TupleTableSlot *job)
+{
+	bool		isnull;
+	TimestampTz finished =
+		DatumGetTimestampTz(slot_getattr(job, JOB_FINISHED_AT, &isnull));
+
+	return !isnull && finished < batch->cutoff &&
+		(job_state_is(job, "succeeded") || job_state_is(job, "failed") ||
+		 job_state_is(job, "cancelled"));
+}
+
+/* The row is to be deleted. */
+static bool
+is_doomed(const Batch *batch, TupleTableSlot *row)
+{
+	if (batch->rel == QUOTA_REL_JOBS)
+		return is_old_job(batch, row);
+	return job_int64(row, EVENT_AT) < batch->cutoff ||
+		job_int64(row, EVENT_ID) <= batch->surplus;
+}
+
+/* Looks at the next rows behind an id. */
+static void
+look(Batch *batch, RowTable *table, int64 position)
+{
+	TupleTableSlot *slot = row_slot(table);
+	ScanKeyData key;
+	RowScan    *scan;
+	bool		in_progress;
+
+	batch->last = position;
+	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_INT8GT,
+				Int64GetDatum(position));
+	scan = row_scan_begin(table, batch->pkey, 1, &key);
+	while (batch->looked < BATCH && row_scan_next(scan, slot, &in_progress))
+	{
+		batch->looked++;
+		batch->last = job_int64(slot, 1);
+		if (batch->rel == QUOTA_REL_JOBS)
+			batch->met_old |= job_int64(slot, JOB_CREATED_AT) < batch->cutoff;
+		if (!in_progress && is_doomed(batch, slot))
+			batch->ids[batch->n++] = batch->last;
+	}
+	row_scan_end(scan);
+}
+
+/* Id of the newest event, 0 = none. */
+static int64
+newest_event(RowTable *events)
+{
+	TupleTableSlot *slot = row_slot(events);
+	RowScan    *scan = row_scan_begin(events, QUOTA_REL_EVENTS_PKEY, 0, NULL);
+	bool		in_progress;
+	int64		id = 0;
+
+	if (row_scan_back(scan, slot, &in_progress))
+		id = job_int64(slot, EVENT_ID);
+	row_scan_end(scan);
+	return id;
+}
+
+/* ---- deleting ---- */
+
+/* Deletes rows that still are what they were; throws what triggers throw. */
+static void
+delete_rows(const Batch *batch, const int64 *ids, int n)
+{
+	RowTable   *table = row_open(batch->rel);
+	TupleTableSlot *slot = row_slot(table);
+
+	row_will_delete(table);
+	for (int i = 0; i < n; i++)
+		if (job_find(table, batch->pkey, ids[i], slot) == JOB_FOUND &&
+			row_lock(table, slot) == ROW_LOCKED && is_doomed(batch, slot))
+			row_delete(table, slot);
+	row_close(table);
+}
+
+/*
+ * The same in a subtransaction.  NULL when that went well, else what went wrong; a
+ * cancel is passed on.
+ */
+static ErrorData *
+try_delete(const Batch *batch, const int64 *ids, int n)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		delete_rows(batch, ids, n);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	if (error && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	return error;
+}
+
+/* One by one, at least one of them; what fails stays. */
+static void
+delete_each(Batch *batch, int64 until_ns)
+{
+	bool		told = false;
+
+	for (int i = 0; i < batch->n; i++)
+	{
+		ErrorData  *error = try_delete(batch, &batch->ids[i], 1);
+
+		CHECK_FOR_INTERRUPTS();
+		if (error && !told)
+			ereport(LOG,
+					(errcode(error->sqlerrcode),
+					 errmsg("finished job %lld could not be deleted, nor perhaps others",
+							(long long) batch->ids[i]),
+					 errdetail("%s", error->message),
+					 errhint("It will be tried again.")));
+		told |= error != NULL;
+		if (quota_raw_ns() >= until_ns && i + 1 < batch->n)
+		{
+			batch->last = batch->ids[i];
+			return;
+		}
+	}
+}
+
+/* Deletes what can be deleted; false when something can't. */
+static bool
+delete_batch(Batch *batch, int64 until_ns)
+{
+	/* so that each error is of the row that made it */
+	AfterTriggerSetState(makeNode(ConstraintsSetStmt));
+	if (batch->n == 0 || try_delete(batch, batch->ids, batch->n) == NULL)
+		return true;
+	delete_each(batch, until_ns);
+	return false;
+}
+
+/* Nobody may delete rows of the table in the background; tells why. */
+static bool
+is_refused(RowTable *table, const char *what)
+{
+	if (row_role_allows(row_relation(table), CMD_DELETE))
+		return false;
+	quota_event(MyDatabaseId, "trim_refused", NULL, NULL,
+				psprintf("%s are not deleted: their table has triggers with arguments or conditions, or triggers and foreign keys of several roles",
+						 what));
+	return true;
+}
+
+/* ---- the chores ---- */
+
+/*
+ * See trim.h.  The walk is over when it meets no job any more that is old enough
+ * to have been kept that long: later ids are younger.
+ */
+int64
+trim_jobs(int64 *position, int64 until_ns)
+{
+	Batch	   *batch = new_batch(QUOTA_REL_JOBS, QUOTA_REL_JOBS_PKEY);
+	RowTable   *jobs = row_open(QUOTA_REL_JOBS);
+	bool		refused;
+
+	look(batch, jobs, *position);
+	refused = batch->n > 0 && is_refused(jobs, "finished jobs");
+	row_close(jobs);
+	if (!refused)
+		(void) delete_batch(batch, until_ns);
+	if (refused || !batch->met_old)
+	{
+		*position = 0;
+		return next_walk();
+	}
+	*position = batch->last;
+	return quota_now_ns();
+}
+
+/* See trim.h. */
+int64
+trim_events(int64 until_ns)
+{
+	Batch	   *batch = new_batch(QUOTA_REL_EVENTS, QUOTA_REL_EVENTS_PKEY);
+	RowTable   *events = row_open(QUOTA_REL_EVENTS);
+	bool		refused;
+
+	batch->surplus = newest_event(events) - KEPT_EVENTS;
+	look(batch, events, 0);
+	refused = batch->n > 0 && is_refused(events, "events");
+	row_close(events);
+	if (batch->n == 0 || refused || !delete_batch(batch, until_ns))
+		return next_walk();
+	return quota_now_ns();
+}
