@@ -122,7 +122,7 @@ check(const RateRow *limit, Numeric amount, Numeric safety)
 					   DatumGetCString(DirectFunctionCall1(numeric_out,
 														   NumericGetDatum(amount))),
 					   (long long) (limit->period_ns / QUOTA_NS_PER_S)),
-			 errhint("Use fewer decimals, or a shorter period and the amount that belongs to it.")));
+			 errhint("Use fewer decimals (six fit up to an hour, five a day, three a month), or a shorter period and the amount that belongs to it.")));
 }
 
 static void

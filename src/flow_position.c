@@ -6,8 +6,8 @@
  * THE INVARIANT that scans and callbacks keep between them: whenever the
  * slot's lock is free, every committed job of a flow that nobody is writing
  *
- * - is unsettled if it is in the fresh lane, or its due time is not before
- *	 next_due if it is in the returned lane, and
+ * - is unsettled if it is in the fresh lane; if it is in the returned lane, its
+ *	 due time is not before next_due, nor its ready_at before place; and
  * - if it is ready, the flow is READY or blocked, or a timer will make it so;
  *
  * or a transaction that has ended has still to raise it, in a callback that is

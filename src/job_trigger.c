@@ -19,7 +19,7 @@
 
 #include "access/htup_details.h"
 #include "error.h"
-#include "key.h"
+#include "job_tuple.h"
 #include "storage/proc.h"
 #include "trigger.h"
 #include "utils/builtins.h"
@@ -47,105 +47,6 @@ trigger_data(FunctionCallInfo fcinfo, const char *function, bool before,
 
 	quota_enter_write("a change of quota.jobs");
 	return data;
-}
-
-/* ---- reading a row ---- */
-
-/* A name of at most QUOTA_NAME_LEN - 1 bytes into out, "" for null. */
-static void
-copy_name(HeapTuple row, TupleDesc desc, int column, const char *argument,
-		  char out[QUOTA_NAME_LEN])
-{
-	bool		isnull;
-	Datum		value = heap_getattr(row, column, desc, &isnull);
-	text	   *t;
-	int			length;
-
-	out[0] = '\0';
-	if (isnull)
-		return;
-	t = DatumGetTextPP(value);
-	length = VARSIZE_ANY_EXHDR(t);
-	if (length >= QUOTA_NAME_LEN)
-		quota_error_too_long(argument, length);
-	memcpy(out, VARDATA_ANY(t), length);
-	out[length] = '\0';
-}
-
-/* Names of the job in the row, with their hash. */
-static void
-names_of(HeapTuple row, TupleDesc desc, JobNames *names)
-{
-	static JobNames newest;		/* hashed last */
-
-	memset(names, 0, sizeof(*names));
-	copy_name(row, desc, JOB_TENANT, "tenant", names->tenant);
-	copy_name(row, desc, JOB_PROVIDER, "provider", names->provider);
-	copy_name(row, desc, JOB_ENDPOINT, "endpoint", names->endpoint);
-	copy_name(row, desc, JOB_CLASS, "class", names->class_name);
-	if (names->class_name[0] == '\0')
-		strlcpy(names->class_name, "event", QUOTA_NAME_LEN);
-	if (strcmp(names->tenant, newest.tenant) != 0 ||
-		strcmp(names->provider, newest.provider) != 0 ||
-		strcmp(names->endpoint, newest.endpoint) != 0 ||
-		strcmp(names->class_name, newest.class_name) != 0)
-	{
-		newest = *names;
-		newest.hash = quota_flow_hash(names->provider, names->tenant,
-									  names->class_name,
-									  names->endpoint[0] ? names->endpoint : NULL);
-	}
-	names->hash = newest.hash;
-}
-
-/* Compares a text column without copying it; null equals nothing. */
-static bool
-text_is(HeapTuple row, TupleDesc desc, int column, const char *expected)
-{
-	bool		isnull;
-	Datum		value = heap_getattr(row, column, desc, &isnull);
-	text	   *t;
-
-	if (isnull)
-		return false;
-	t = DatumGetTextPP(value);
-	return VARSIZE_ANY_EXHDR(t) == strlen(expected) &&
-		memcmp(VARDATA_ANY(t), expected, strlen(expected)) == 0;
-}
-
-/* A column that is never null. */
-static int64
-row_int64(HeapTuple row, TupleDesc desc, int column)
-{
-	bool		isnull;
-
-	return DatumGetInt64(heap_getattr(row, column, desc, &isnull));
-}
-
-/* What the state of a row means for the queue. */
-typedef enum Standing
-{
-	STANDING_FRESH,
-	STANDING_SCHEDULED,
-	STANDING_RETRY,
-	STANDING_RUNNING,
-	STANDING_OVER
-} Standing;
-
-/* Where the row belongs. */
-static Standing
-standing_of(HeapTuple row, TupleDesc desc)
-{
-	bool		isnull;
-
-	if (text_is(row, desc, JOB_STATE, "queued"))
-		return DatumGetInt32(heap_getattr(row, JOB_ATTEMPT, desc, &isnull)) == 0
-			? STANDING_FRESH : STANDING_RETRY;
-	if (text_is(row, desc, JOB_STATE, "scheduled"))
-		return STANDING_SCHEDULED;
-	if (text_is(row, desc, JOB_STATE, "running"))
-		return STANDING_RUNNING;
-	return STANDING_OVER;
 }
 
 /* ---- insert ---- */
@@ -181,7 +82,7 @@ static bool
 knows_flow(HeapTuple row, TupleDesc desc, const JobNames *names)
 {
 	return !heap_attisnull(row, JOB_FLOW, desc) &&
-		row_int64(row, desc, JOB_FLOW) == names->hash;
+		job_tuple_int64(row, desc, JOB_FLOW) == names->hash;
 }
 
 /* 22023 for measured units that could not be charged. */
@@ -202,7 +103,7 @@ is_for_later(HeapTuple row, TupleDesc desc)
 	bool		isnull;
 	Datum		run_at = heap_getattr(row, JOB_RUN_AT, desc, &isnull);
 
-	return !isnull && standing_of(row, desc) == STANDING_FRESH &&
+	return !isnull && job_tuple_standing(row, desc) == STANDING_FRESH &&
 		DatumGetTimestampTz(run_at) > quota_wall_us();
 }
 
@@ -222,8 +123,8 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	int			n = 0;
 
 	job_load();
-	names_of(row, desc, &names);
-	copy_name(row, desc, JOB_CONNECTION, "connection", connection);
+	job_tuple_names(row, desc, &names);
+	job_tuple_name(row, desc, JOB_CONNECTION, "connection", connection);
 	if (!knows_flow(row, desc, &names))
 		check_names(&names);
 	check_units(row, desc);
@@ -313,15 +214,15 @@ quota_jobs_after_insert(PG_FUNCTION_ARGS)
 										TRIGGER_ON_INSERT, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	row = data->tg_trigtuple;
-	Standing	standing = standing_of(row, desc);
-	int64		id = row_int64(row, desc, JOB_ID);
+	Standing	standing = job_tuple_standing(row, desc);
+	int64		id = job_tuple_int64(row, desc, JOB_ID);
 	JournalNote note = job_empty_note(false);
 	JobNames	names;
 
 	if (standing == STANDING_OVER)
 		return PointerGetDatum(NULL);
-	names_of(row, desc, &names);
-	if (names.hash != row_int64(row, desc, JOB_FLOW))
+	job_tuple_names(row, desc, &names);
+	if (names.hash != job_tuple_int64(row, desc, JOB_FLOW))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("a later trigger changed whose job %lld is",
@@ -348,15 +249,15 @@ quota_jobs_after_insert(PG_FUNCTION_ARGS)
 static void
 note_touched(HeapTuple row, TupleDesc desc)
 {
-	int64		id = row_int64(row, desc, JOB_ID);
+	int64		id = job_tuple_int64(row, desc, JOB_ID);
 	JournalNote note = job_empty_note(true);
 	JobNames	names;
 
-	if (standing_of(row, desc) == STANDING_FRESH)
+	if (job_tuple_standing(row, desc) == STANDING_FRESH)
 		note.lo = note.hi = id;
 	else
 		note.due_ns = quota_now_ns();
-	names_of(row, desc, &names);
+	job_tuple_names(row, desc, &names);
 	job_load();
 	job_note(&names, &note);
 }
@@ -428,11 +329,11 @@ quota_jobs_before_update(PG_FUNCTION_ARGS)
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	old = data->tg_trigtuple;
 	HeapTuple	new = data->tg_newtuple;
-	const JobChange *ours = job_write_take(row_int64(old, desc, JOB_ID));
+	const JobChange *ours = job_write_take(job_tuple_int64(old, desc, JOB_ID));
 
 	check_kept(old, ours, new, desc);
 	check_units(new, desc);
-	if (ours == NULL && standing_of(old, desc) != STANDING_OVER)
+	if (ours == NULL && job_tuple_standing(old, desc) != STANDING_OVER)
 		note_touched(old, desc);
 	return PointerGetDatum(new);
 }
@@ -445,10 +346,10 @@ quota_jobs_before_delete(PG_FUNCTION_ARGS)
 										TRIGGER_ON_DELETE, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	row = data->tg_trigtuple;
-	Standing	standing = standing_of(row, desc);
+	Standing	standing = job_tuple_standing(row, desc);
 
 	if (standing == STANDING_RUNNING)
-		job_error_running(row_int64(row, desc, JOB_ID));
+		job_error_running(job_tuple_int64(row, desc, JOB_ID));
 	if (standing != STANDING_OVER)
 		note_touched(row, desc);
 	return PointerGetDatum(row);
@@ -486,14 +387,14 @@ quota_jobs_after_delete(PG_FUNCTION_ARGS)
 	Relation	jobs = data->tg_relation;
 	TupleDesc	desc = RelationGetDescr(jobs);
 	HeapTuple	row = data->tg_trigtuple;
-	Standing	standing = standing_of(row, desc);
-	int64		id = row_int64(row, desc, JOB_ID);
+	Standing	standing = job_tuple_standing(row, desc);
+	int64		id = job_tuple_int64(row, desc, JOB_ID);
 	JournalNote note = job_empty_note(false);
 	JobNames	names;
 
 	if (standing == STANDING_OVER)
 		return PointerGetDatum(NULL);
-	names_of(row, desc, &names);
+	job_tuple_names(row, desc, &names);
 	job_load();
 	note.depth = -1;
 	if (standing != STANDING_FRESH)

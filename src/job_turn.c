@@ -87,19 +87,33 @@ plan_of(const Claimer *c, const char *connection)
 	return quota_plan(&call, true);
 }
 
-/* How often what the flow's plan is made from has changed. */
-static uint64
-count_changes(const Claimer *c)
+/* What moves when rows change that the flow's plan is made from. */
+typedef struct Changes
+{
+	pg_atomic_uint64 *global;
+	pg_atomic_uint64 *tenant;
+} Changes;
+
+/* No lock held. */
+static Changes
+changes_of(const Claimer *c)
 {
 	Oid			extension = quota_catalog()->extension;
-	const QuotaGeneration *global =
-		&quota_shared->generations[change_global_generation(extension)];
-	const QuotaGeneration *tenant =
-		&quota_shared->generations[change_tenant_generation(extension,
-															c->names.tenant)];
+	QuotaGeneration *generations = quota_shared->generations;
+	Changes		changes;
 
-	return pg_atomic_read_u64((pg_atomic_uint64 *) &global->number) +
-		pg_atomic_read_u64((pg_atomic_uint64 *) &tenant->number);
+	changes.global = &generations[change_global_generation(extension)].number;
+	changes.tenant = &generations[change_tenant_generation(extension,
+														   c->names.tenant)].number;
+	return changes;
+}
+
+/* So often they have moved. */
+static uint64
+count_changes(const Changes *changes)
+{
+	return pg_atomic_read_u64(changes->global) +
+		pg_atomic_read_u64(changes->tenant);
 }
 
 /*
@@ -111,7 +125,8 @@ static Step
 park_unconfigured(Claimer *c)
 {
 	QuotaSlot  *slot = &quota_slots[c->slot];
-	uint64		changes = count_changes(c);
+	Changes		changes = changes_of(c);
+	uint64		before = count_changes(&changes);
 	bool		same;
 
 	pg_memory_barrier();
@@ -119,7 +134,7 @@ park_unconfigured(Claimer *c)
 		return STEP_RACED;
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	same = flow_pick(c->slot) == c->flow && flow_is_same(c) &&
-		count_changes(c) == changes;
+		count_changes(&changes) == before;
 	if (same)
 		flow_park(c->flow, QUOTA_UNCONFIGURED,
 				  quota_now_ns() + UNCONFIGURED_RECHECK_NS);

@@ -34,7 +34,6 @@
  */
 #include "permit.h"
 
-#include "catalog.h"
 #include "event.h"
 #include "flow.h"
 #include "journal.h"
@@ -178,8 +177,8 @@ permit_bucket_opened(uint32 bucket, uint64 parkings)
 /* ---- life of a permit ---- */
 
 /* Back to the free list. */
-static void
-free_permit(uint32 index)
+void
+permit_free(uint32 index)
 {
 	QuotaPermit *p = &quota_permits[index];
 
@@ -194,8 +193,8 @@ free_permit(uint32 index)
  * Out of the order of expiry, with all its parts.  What was held of an allowance
  * stays used: returning it is another thing.
  */
-static void
-unlink_permit(QuotaPermit *p, uint64 parkings)
+void
+permit_unlink(QuotaPermit *p, uint64 parkings)
 {
 	if (p->state == QUOTA_PERMIT_EXPIRED)
 		return;
@@ -218,14 +217,14 @@ expire(uint32 index)
 	QuotaSlot  *slot = &quota_slots[p->owner];
 	char		detail[64];
 
-	unlink_permit(p, 0);
+	permit_unlink(p, 0);
 	if (!p->taken && !p->marked)
 	{
 		snprintf(detail, sizeof(detail), "permit " INT64_FORMAT, p->id);
 		quota_event(slot->database, "lost_permit", slot->provider,
 					p->tenant == QUOTA_NO_INDEX ? ""
 					: quota_tenants[p->tenant].name, detail);
-		free_permit(index);
+		permit_free(index);
 		return;
 	}
 	p->state = QUOTA_PERMIT_EXPIRED;
@@ -346,292 +345,4 @@ permit_add_part(uint32 permit, uint32 bucket, int64 amount, uint64 unit_hash)
 		p->has_hold = true;
 	}
 	permit_link_part(part);
-}
-
-/* ---- settling ---- */
-
-static void
-lock_slots(uint32 owner, uint32 database_slot)
-{
-	if (database_slot != QUOTA_NO_INDEX)
-		LWLockAcquire(&quota_slots[database_slot].lock, LW_EXCLUSIVE);
-	LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
-}
-
-static void
-unlock_slots(uint32 owner, uint32 database_slot)
-{
-	LWLockRelease(&quota_slots[owner].lock);
-	if (database_slot != QUOTA_NO_INDEX)
-		LWLockRelease(&quota_slots[database_slot].lock);
-}
-
-/*
- * The permit's place: where its id says, or, for one that came back after a crash
- * when that was taken, wherever it has this alias.  To be verified.
- */
-static uint32
-find_permit(int64 id)
-{
-	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
-
-	if (id <= 0)
-		return QUOTA_NO_INDEX;
-	if (index < (uint32) quota_max_permits && quota_permits[index].id == id)
-		return index;
-	if (quota_shared->permit_aliases == 0)
-		return QUOTA_NO_INDEX;
-	for (uint32 i = 0; i < (uint32) quota_max_permits; i++)
-		if (quota_permits[i].alias == id)
-			return i;
-	return QUOTA_NO_INDEX;
-}
-
-/* True when some permit has this id or alias; without a lock, for restoring. */
-bool
-permit_is_known(int64 id)
-{
-	return find_permit(id) != QUOTA_NO_INDEX;
-}
-
-static bool
-goes_by(const QuotaPermit *p, int64 id)
-{
-	return p->id == id || (p->alias == id && p->id != 0);
-}
-
-/* See permit.h. */
-uint32
-permit_lock(int64 id, Oid database, Oid extension)
-{
-	uint32		index = find_permit(id);
-	QuotaPermit *p;
-
-	if (index == QUOTA_NO_INDEX)
-		return index;
-	p = &quota_permits[index];
-
-	/* Which locks is known for sure only once they are held. */
-	for (;;)
-	{
-		bool		same = goes_by(p, id);
-		uint32		owner;
-		uint32		across;
-
-		pg_read_barrier();
-		owner = p->owner;
-		across = p->database_slot;
-		if (!same || owner >= (uint32) quota_max_providers ||
-			(across != QUOTA_NO_INDEX &&
-			 across >= (uint32) quota_max_providers))
-			return QUOTA_NO_INDEX;
-		lock_slots(owner, across);
-		if (goes_by(p, id) && p->owner == owner && p->database_slot == across)
-			break;
-		unlock_slots(owner, across);
-	}
-	if (quota_slots[p->owner].database == database &&
-		quota_slots[p->owner].extension == extension)
-		return index;
-	unlock_slots(p->owner, p->database_slot);
-	return QUOTA_NO_INDEX;
-}
-
-/* Releases what permit_lock() took. */
-void
-permit_unlock(uint32 index)
-{
-	unlock_slots(quota_permits[index].owner, quota_permits[index].database_slot);
-}
-
-/* True when the permit was taken by this backend's open transaction. */
-bool
-permit_is_ours(uint32 index)
-{
-	return quota_permits[index].state == QUOTA_PERMIT_OPEN &&
-		quota_permits[index].taker_pid == MyProcPid;
-}
-
-/* See permit.h. */
-PermitMark
-permit_mark(uint32 index, int64 now_ns)
-{
-	QuotaPermit *p = &quota_permits[index];
-
-	if (p->marked ||
-		(p->state == QUOTA_PERMIT_OPEN && !permit_is_ours(index)))
-		return PERMIT_BUSY;
-	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns <= now_ns)
-		return PERMIT_OVER;
-	p->marked = true;
-	for (int i = 0; i < p->nparts; i++)
-		p->parts[i].final = p->parts[i].kind == QUOTA_CONCURRENCY
-			? 0 : p->parts[i].amount;
-	journal_permit_marked(index);
-	return PERMIT_MARKED;
-}
-
-/* See permit.h. */
-void
-permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
-{
-	QuotaPart  *q = &quota_permits[index].parts[part];
-	QuotaBucket *b = &quota_buckets[q->bucket];
-	int64		more = final - q->amount;
-
-	q->final = Min(final, q->amount);
-	if (more <= 0)
-		return;
-	if (q->kind == QUOTA_ALLOWANCE && b->period_start_us == q->period_us)
-		journal_adjust(q->bucket, more);
-	else if (q->kind == QUOTA_TOKEN_BUCKET)
-	{
-		bucket_settle(&b->rate, now_ns);
-		bucket_take(&b->rate, more);
-		journal_take(q->bucket, more, NULL);
-	}
-}
-
-/* Its lifetime ends at another time. */
-static void
-move_end(QuotaPermit *p, int64 expires_ns)
-{
-	bool		linked[QUOTA_MAX_TERMS];
-
-	/* heaps are ordered by the expiry that changes */
-	pairingheap_remove(&quota_slots[p->owner].permits, &p->node);
-	for (int i = 0; i < p->nparts; i++)
-	{
-		linked[i] = p->parts[i].linked;
-		if (linked[i])
-			pairingheap_remove(&quota_buckets[p->parts[i].bucket].parts,
-							   &p->parts[i].node);
-	}
-	p->expires_ns = expires_ns;
-	pairingheap_add(&quota_slots[p->owner].permits, &p->node);
-	for (int i = 0; i < p->nparts; i++)
-		if (linked[i])
-			pairingheap_add(&quota_buckets[p->parts[i].bucket].parts,
-							&p->parts[i].node);
-}
-
-/* See permit.h. */
-bool
-permit_extend(uint32 index, int64 expires_ns, int64 now_ns)
-{
-	QuotaPermit *p = &quota_permits[index];
-	int64		before_ns = p->expires_ns;
-
-	/* others may have taken off its parts from the moment it ended */
-	if (p->state == QUOTA_PERMIT_EXPIRED || before_ns <= now_ns)
-		return false;
-	if (expires_ns != before_ns)
-	{
-		move_end(p, expires_ns);
-		journal_permit_extended(index, before_ns);
-	}
-	return true;
-}
-
-/* See permit.h. */
-void
-permit_end(int64 id)
-{
-	uint32		index = permit_lock(id, MyDatabaseId,
-									quota_catalog()->extension);
-
-	if (index == QUOTA_NO_INDEX)
-		return;
-	/* not if it is over, or another transaction is settling it */
-	(void) permit_mark(index, quota_now_ns());
-	permit_unlock(index);
-}
-
-/* ---- ends of transactions; called by the journal with the locks held ---- */
-
-/* The permit is out in the world. */
-void
-permit_commit_taken(uint32 index)
-{
-	QuotaPermit *p = &quota_permits[index];
-
-	p->taken = false;
-	if (p->state == QUOTA_PERMIT_OPEN)
-		p->state = QUOTA_PERMIT_LIVE;
-	else if (!p->marked)
-		free_permit(index);
-}
-
-/* Returns amount - kept of a part that is not concurrency. */
-static void
-return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
-{
-	QuotaBucket *b = &quota_buckets[part->bucket];
-	int64		n = part->amount - kept;
-
-	if (n <= 0)
-		return;
-	if (part->kind == QUOTA_TOKEN_BUCKET)
-	{
-		bucket_settle(&b->rate, now_ns);
-		bucket_take_return(&b->rate, &part->take, n);
-	}
-	else if (part->kind == QUOTA_ALLOWANCE &&
-			 b->period_start_us == part->period_us)
-		b->used -= n;
-	permit_bucket_opened(part->bucket, parkings);
-}
-
-/* Everything returns, as if never taken; rate tokens unless they were spent. */
-void
-permit_undo_taken(uint32 index, uint64 parkings, int64 now_ns)
-{
-	QuotaPermit *p = &quota_permits[index];
-
-	unlink_permit(p, parkings);
-	for (int i = 0; i < p->nparts; i++)
-		if (!p->spent || p->parts[i].kind != QUOTA_TOKEN_BUCKET)
-			return_part(&p->parts[i], 0, parkings, now_ns);
-	free_permit(index);
-}
-
-/*
- * It ends at before_ns again, unless it is over or somebody else has extended it
- * since.
- */
-void
-permit_undo_extended(uint32 index, int64 after_ns, int64 before_ns)
-{
-	QuotaPermit *p = &quota_permits[index];
-
-	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns != after_ns)
-		return;
-	move_end(p, before_ns);
-	/* who waits for the later end may look earlier */
-	for (int i = 0; i < p->nparts; i++)
-		if (p->parts[i].linked)
-			permit_bucket_opened(p->parts[i].bucket, 0);
-}
-
-/* The settling transaction committed. */
-void
-permit_commit_marked(uint32 index, int64 now_ns)
-{
-	QuotaPermit *p = &quota_permits[index];
-
-	unlink_permit(p, 0);
-	for (int i = 0; i < p->nparts; i++)
-		return_part(&p->parts[i], p->parts[i].final, 0, now_ns);
-	free_permit(index);
-}
-
-/* It did not. */
-void
-permit_undo_marked(uint32 index)
-{
-	QuotaPermit *p = &quota_permits[index];
-
-	p->marked = false;
-	if (p->state == QUOTA_PERMIT_EXPIRED && !p->taken)
-		free_permit(index);
 }

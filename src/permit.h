@@ -79,7 +79,7 @@ extern void permit_end(int64 id);
  */
 extern void permit_bucket_opened(uint32 bucket, uint64 parkings);
 
-/* Journal callbacks: commit and undo of taking and of marking. */
+/* permit_end.c: commit and undo of taking, marking and extending. */
 extern void permit_commit_taken(uint32 index);
 extern void permit_undo_taken(uint32 index, uint64 parkings, int64 now_ns);
 extern void permit_commit_marked(uint32 index, int64 now_ns);
@@ -100,7 +100,11 @@ extern bool permit_restore(int64 id, const QuotaPlan *plan, int64 job,
 /* Links a permit read from the state file, whose fields are filled in. */
 extern void permit_relink(uint32 index);
 
-/* between permit.c and permit_restore.c */
+/* ---- between the permit*.c files ---- */
+
+extern void permit_free(uint32 index);
+extern void permit_unlink(QuotaPermit *p, uint64 parkings);
+extern void permit_move_end(QuotaPermit *p, int64 expires_ns);
 extern int64 permit_new_id(uint32 index);
 extern void permit_start(uint32 index, int64 id, QuotaPermitState state,
 						 uint32 slot, uint32 tenant, int64 now_ns,

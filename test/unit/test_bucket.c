@@ -154,6 +154,19 @@ UNIT_TEST(rates_without_sense_are_refused)
 	CHECK_EQ(rate.den, 43);
 }
 
+UNIT_TEST(rates_compare_exactly)
+{
+	BucketRate	big = {INT64_MAX, INT64_MAX - 1};
+	BucketRate	bigger = {INT64_MAX - 1, INT64_MAX - 2};
+	BucketRate	none = {0, 1};
+
+	CHECK(bucket_rate_above(bigger, big));
+	CHECK(!bucket_rate_above(big, bigger));
+	CHECK(!bucket_rate_above(big, big));
+	CHECK(bucket_rate_above(big, none));
+	CHECK(!bucket_rate_above(none, none));
+}
+
 UNIT_TEST(one_per_month_to_1e9_per_second)
 {
 	static const int64_t periods[] = {1, US, SEC, 60 * SEC, 3600 * SEC};
@@ -1412,6 +1425,7 @@ main(void)
 {
 	UNIT_RUN(rates_are_in_lowest_terms);
 	UNIT_RUN(rates_without_sense_are_refused);
+	UNIT_RUN(rates_compare_exactly);
 	UNIT_RUN(one_per_month_to_1e9_per_second);
 	UNIT_RUN(extreme_rates_answer_right);
 	UNIT_RUN(gcra_table);

@@ -1,0 +1,94 @@
+/*
+ * permit_end.c
+ *		What becomes of a permit when the transaction that took, extended or
+ *		settled it ends.  Called by the journal with the locks held, as told in
+ *		permit.c; nothing here allocates or throws.
+ */
+#include "permit.h"
+
+/* The permit is out in the world. */
+void
+permit_commit_taken(uint32 index)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	p->taken = false;
+	if (p->state == QUOTA_PERMIT_OPEN)
+		p->state = QUOTA_PERMIT_LIVE;
+	else if (!p->marked)
+		permit_free(index);
+}
+
+/* Returns amount - kept of a part that is not concurrency. */
+static void
+return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
+{
+	QuotaBucket *b = &quota_buckets[part->bucket];
+	int64		n = part->amount - kept;
+
+	if (n <= 0)
+		return;
+	if (part->kind == QUOTA_TOKEN_BUCKET)
+	{
+		bucket_settle(&b->rate, now_ns);
+		bucket_take_return(&b->rate, &part->take, n);
+	}
+	else if (part->kind == QUOTA_ALLOWANCE &&
+			 b->period_start_us == part->period_us)
+		b->used -= n;
+	permit_bucket_opened(part->bucket, parkings);
+}
+
+/* Everything returns, as if never taken; rate tokens unless they were spent. */
+void
+permit_undo_taken(uint32 index, uint64 parkings, int64 now_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	permit_unlink(p, parkings);
+	for (int i = 0; i < p->nparts; i++)
+		if (!p->spent || p->parts[i].kind != QUOTA_TOKEN_BUCKET)
+			return_part(&p->parts[i], 0, parkings, now_ns);
+	permit_free(index);
+}
+
+/*
+ * It ends at before_ns again, unless it is over or somebody else has extended it
+ * since.
+ */
+void
+permit_undo_extended(uint32 index, int64 after_ns, int64 before_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns != after_ns)
+		return;
+	permit_move_end(p, before_ns);
+	/* who waits for the later end may look earlier */
+	for (int i = 0; i < p->nparts; i++)
+		if (p->parts[i].linked)
+			permit_bucket_opened(p->parts[i].bucket, 0);
+}
+
+/* The settling transaction committed. */
+void
+permit_commit_marked(uint32 index, int64 now_ns)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	permit_unlink(p, 0);
+	for (int i = 0; i < p->nparts; i++)
+		return_part(&p->parts[i], p->parts[i].final, 0, now_ns);
+	permit_free(index);
+}
+
+/* It did not. */
+void
+permit_undo_marked(uint32 index)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	p->marked = false;
+	if (p->state == QUOTA_PERMIT_EXPIRED && !p->taken)
+		permit_free(index);
+}
