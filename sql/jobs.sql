@@ -71,11 +71,11 @@ INSERT INTO quota.jobs (tenant, provider, payload, max_attempts)
 	SELECT 'jobs_a', 'jobs', to_jsonb('f' || n), 2 FROM generate_series(1, 2) n;
 SELECT job FROM claim;
 SELECT quota_fail(id, attempt, 'no luck', 500) FROM lease('f1');
-SELECT payload, state, attempt, error, status FROM quota.jobs WHERE payload IN ('"f1"', '"f2"');
+SELECT payload, state, attempt, error, status FROM quota.jobs WHERE payload IN ('"f1"', '"f2"') ORDER BY payload;
 SELECT quota_clock_advance('1 s');
 SELECT job, attempt FROM claim;
 SELECT quota_fail(id, attempt, 'no luck again') FROM lease('f1');
-SELECT payload, state, attempt, error, status, finished_at FROM quota.jobs WHERE payload IN ('"f1"', '"f2"');
+SELECT payload, state, attempt, error, status, finished_at FROM quota.jobs WHERE payload IN ('"f1"', '"f2"') ORDER BY payload;
 -- never before Retry-After
 SELECT job FROM claim;
 SELECT quota_fail(id, attempt, 'slow down', headers => '{"Retry-After": "30"}') FROM lease('f2');
