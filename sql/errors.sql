@@ -38,11 +38,7 @@ SELECT quota_acquire('err_a', 'err', n => NULL);
 \echo :SQLSTATE
 SELECT quota_acquire('err_a', 'err', partial => NULL);
 \echo :SQLSTATE
-SELECT quota_settle(NULL);
-\echo :SQLSTATE
 SELECT quota_settle(1, NULL);
-\echo :SQLSTATE
-SELECT quota_release(NULL);
 \echo :SQLSTATE
 SELECT quota_extend(1, NULL);
 \echo :SQLSTATE
@@ -51,6 +47,12 @@ SELECT quota_dequeue(NULL);
 SELECT quota_complete(NULL, 1);
 \echo :SQLSTATE
 SELECT quota_fail(1, NULL, 'x');
+\echo :SQLSTATE
+
+-- a new job has no history
+INSERT INTO quota.jobs (tenant, provider, state) VALUES ('err_a', 'err', 'running');
+\echo :SQLSTATE
+INSERT INTO quota.jobs (tenant, provider, attempt) VALUES ('err_a', 'err', 3);
 \echo :SQLSTATE
 
 -- out of range, malformed

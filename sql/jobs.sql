@@ -245,11 +245,14 @@ SELECT limit_name, level, capacity FROM quota_explain('jobs_a', 'jobs2', 'chat')
 SELECT quota_complete(id, attempt) FROM quota.jobs WHERE state = 'running' AND provider = 'jobs2';
 SELECT limit_name, level, capacity FROM quota_explain('jobs_a', 'jobs2', 'chat') WHERE kind = 'concurrency';
 
--- a restore brings rows in any state
+-- a restore brings rows in any state: a dump has their flow
+BEGIN;
+INSERT INTO quota.jobs (tenant, provider) VALUES ('jobs_d', 'jobs') RETURNING flow AS f \gset
+ROLLBACK;
 BEGIN;
 CREATE TEMP TABLE kept AS SELECT * FROM quota.jobs LIMIT 0;
 INSERT INTO kept (id, tenant, provider, payload, class, state, attempt, max_attempts, run_at, dedupe_key, created_at, flow)
-	SELECT 1000000000 + n, 'jobs_d', 'jobs', to_jsonb('z' || n), 'event', s, a, 5, r, d, '2025-12-31 00:00:00+00', 0
+	SELECT 1000000000 + n, 'jobs_d', 'jobs', to_jsonb('z' || n), 'event', s, a, 5, r, d, '2025-12-31 00:00:00+00', :f
 	FROM (VALUES (1, 'queued', 0, NULL, 'z'), (2, 'queued', 2, NULL, NULL), (3, 'running', 1, NULL, NULL),
 		(4, 'scheduled', 0, timestamptz '2026-02-01 00:00:00+00', NULL), (5, 'succeeded', 1, NULL, 'z'), (6, 'cancelled', 0, NULL, NULL)) v(n, s, a, r, d);
 INSERT INTO quota.jobs SELECT * FROM kept ORDER BY id DESC;

@@ -67,6 +67,13 @@ SELECT quota_settle(:p, units => '{"credit": 60}');
 SELECT used, held, remaining FROM quota_balance('permit_a', 'permit');
 SELECT * FROM quota_audit();
 
+-- a call that has nothing to settle
+SELECT quota_settle(NULL);
+SELECT quota_release(NULL);
+BEGIN READ ONLY;
+SELECT admitted FROM quota_peek('permit_a', 'permit');
+ROLLBACK;
+
 -- out of all proportion
 \set VERBOSITY sqlstate
 SELECT permit AS p FROM quota_acquire('permit_a', 'permit') \gset

@@ -78,6 +78,7 @@ json_string(const char *string)
 	return v;
 }
 
+/* A number. */
 static JsonbValue
 json_number(int64 number)
 {
@@ -217,7 +218,7 @@ quota_peek(PG_FUNCTION_ARGS)
 	QuotaVerdict verdict;
 	QuotaPlan  *plan;
 
-	quota_enter_write("quota_peek()");
+	quota_enter_primary("quota_peek()");
 	quota_read_call(fcinfo, &call, &ask);
 	ask.dry = true;
 	plan = quota_decide(&call, &ask, &verdict);

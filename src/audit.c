@@ -82,6 +82,7 @@ next_node(const pairingheap_node *node)
 	return node ? node->next_sibling : NULL;
 }
 
+/* Units of all linked parts; lock held. */
 static int64
 sum_of_parts(const QuotaBucket *b)
 {
@@ -163,6 +164,7 @@ report(ReturnSetInfo *result, const char *problem, const Counter *c,
 {
 	Datum		values[N_AUDIT] = {0};
 	bool		nulls[N_AUDIT] = {false};
+	char		provider[QUOTA_NAME_LEN];
 	char		limit_name[QUOTA_NAME_LEN];
 	char		label[QUOTA_LABEL_LEN];
 	bool		there;
@@ -171,6 +173,7 @@ report(ReturnSetInfo *result, const char *problem, const Counter *c,
 	there = quota_bucket_is(c->bucket, c->slot, &c->key);
 	if (there)
 	{
+		strlcpy(provider, quota_slots[c->slot].provider, sizeof(provider));
 		strlcpy(limit_name, quota_buckets[c->bucket].limit_name,
 				sizeof(limit_name));
 		strlcpy(label, quota_buckets[c->bucket].label, sizeof(label));
@@ -179,8 +182,8 @@ report(ReturnSetInfo *result, const char *problem, const Counter *c,
 	if (!there)
 		return;
 	values[AUDIT_PROBLEM] = CStringGetTextDatum(problem);
-	nulls[AUDIT_PROVIDER] = quota_slots[c->slot].provider[0] == '\0';
-	values[AUDIT_PROVIDER] = CStringGetTextDatum(quota_slots[c->slot].provider);
+	nulls[AUDIT_PROVIDER] = provider[0] == '\0';
+	values[AUDIT_PROVIDER] = CStringGetTextDatum(provider);
 	values[AUDIT_LIMIT_NAME] = CStringGetTextDatum(limit_name);
 	nulls[AUDIT_TENANT] = true;
 	nulls[AUDIT_PERMIT] = true;
@@ -193,6 +196,7 @@ report(ReturnSetInfo *result, const char *problem, const Counter *c,
 
 /* ---- checks ---- */
 
+/* Compares a counter with the parts it counts. */
 static void
 check_parts(ReturnSetInfo *result, const Counter *c)
 {
@@ -261,6 +265,7 @@ read_accounts(void)
 	return accounts;
 }
 
+/* All counters of this database. */
 static void
 check_counters(ReturnSetInfo *result)
 {

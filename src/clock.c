@@ -47,6 +47,7 @@ PG_FUNCTION_INFO_V1(quota_clock_advance);
 
 /* ---- telling the time ---- */
 
+/* See clock.h.  Never throws. */
 int64
 quota_raw_ns(void)
 {
@@ -73,12 +74,14 @@ clock_read(void)
 	return clock;
 }
 
+/* The quota clock by that copy. */
 static int64
 clock_quota_ns(const QuotaClock *clock)
 {
 	return clock->frozen ? clock->quota_ns : quota_raw_ns() + clock->quota_ns;
 }
 
+/* The wall clock by that copy. */
 static TimestampTz
 clock_wall_us(const QuotaClock *clock)
 {
@@ -150,7 +153,7 @@ quota_activate(void)
 
 	if (pg_atomic_read_u64(&quota_shared->active_since_ns) == 0)
 		pg_atomic_compare_exchange_u64(&quota_shared->active_since_ns, &none,
-									   (uint64) quota_now_ns());
+									   (uint64) Max(quota_now_ns(), 1));
 }
 
 /* ---- continuing over a clean restart ---- */
@@ -302,12 +305,25 @@ clock_run(QuotaClock *clock)
 	clock->frozen = false;
 }
 
+/* 22008; no lock held */
 static void
 error_too_late(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 			 errmsg("the clock cannot be moved so far")));
+}
+
+/* Ends a move begun under the directory lock; throws 22008 when it is too far. */
+static void
+finish_move(bool moved, const QuotaClock *clock)
+{
+	if (moved)
+		clock_publish(clock);
+	LWLockRelease(quota_shared->directory);
+	if (!moved)
+		error_too_late();
+	quota_worker_wake();
 }
 
 /* quota_clock() RETURNS timestamptz: the wall clock, as all of quota sees it */
@@ -346,13 +362,7 @@ quota_clock_set(PG_FUNCTION_ARGS)
 		else
 			clock.wall_us = to_us;
 	}
-	if (moved)
-		clock_publish(&clock);
-	LWLockRelease(quota_shared->directory);
-
-	if (!moved)
-		error_too_late();
-	quota_worker_wake();
+	finish_move(moved, &clock);
 	PG_RETURN_VOID();
 }
 
@@ -384,12 +394,6 @@ quota_clock_advance(PG_FUNCTION_ARGS)
 	clock = clock_read();
 	clock_freeze(&clock);
 	moved = clock_add(&clock, us);
-	if (moved)
-		clock_publish(&clock);
-	LWLockRelease(quota_shared->directory);
-
-	if (!moved)
-		error_too_late();
-	quota_worker_wake();
+	finish_move(moved, &clock);
 	PG_RETURN_VOID();
 }

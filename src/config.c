@@ -5,9 +5,8 @@
  *		the planner, nor the search path, nor SPI have a part in it.
  *
  * In a SERIALIZABLE transaction these reads take predicate locks as any other: a
- * scan that takes none sees no single point in time, and could miss a limit that is
- * just being changed.
- * The table locks end with the scan.
+ * scan that takes none sees no single point in time, and could miss a limit that
+ * is just being changed.  The table locks end with the scan.
  */
 #include "config.h"
 
@@ -128,8 +127,8 @@ config_interval_ns(const ConfigScan *scan, int column)
 }
 
 /* The bits of an array of words such as '{tenant,endpoint}'. */
-int
-config_per_mask(Datum array)
+static int
+per_mask(Datum array)
 {
 	static const char *const words[N_PER] = {
 		"tenant", "user", "connection", "resource", "endpoint", "class"
@@ -159,7 +158,7 @@ int
 config_per(const ConfigScan *scan, int column)
 {
 	return scan->nulls[column - 1] ? 0
-		: config_per_mask(scan->values[column - 1]);
+		: per_mask(scan->values[column - 1]);
 }
 
 /* See config.h. */
@@ -191,4 +190,22 @@ config_any_row(QuotaRelation rel)
 	config_scan_end(&scan);
 	UnregisterSnapshot(snapshot);
 	return found;
+}
+
+/* See config.h. */
+bool
+config_same_name(const char *a, const char *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	return strcmp(a, b) == 0;
+}
+
+/* See config.h. */
+bool
+config_exempts(HeapTuple row, TupleDesc desc)
+{
+	return heap_attisnull(row, OVERRIDES_AMOUNT, desc) &&
+		heap_attisnull(row, OVERRIDES_BURST, desc) &&
+		heap_attisnull(row, OVERRIDES_MULTIPLIER, desc);
 }

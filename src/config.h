@@ -152,7 +152,12 @@ extern bool config_is_young(const ConfigScan *scan, int epoch_column);
 /* Quota clock of the last change, 0 = before the last crash. */
 extern int64 config_changed_ns(const ConfigScan *scan, int epoch_column);
 
-extern int	config_per_mask(Datum array);
 extern bool config_any_row(QuotaRelation rel);
+
+/* Equal, where NULL equals only NULL? */
+extern bool config_same_name(const char *a, const char *b);
+
+/* The row of quota.tier_limits or quota.tenant_limits exempts from the limit. */
+extern bool config_exempts(HeapTuple row, TupleDesc desc);
 
 #endif							/* QUOTA_CONFIG_H */

@@ -7,7 +7,6 @@
 
 #include "executor/spi.h"
 #include "trigger.h"
-#include "utils/builtins.h"
 #include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(quota_tenant_event);

@@ -11,7 +11,6 @@
  */
 #include "quota.h"
 
-#include "access/xact.h"
 #include "catalog.h"
 #include "config_rate.h"
 #include "error.h"
@@ -29,29 +28,9 @@ static const char *const shipped_classes[] = {"interactive", "event", "batch"};
 
 /* ---- rows ---- */
 
-/* A text column; NULL for a null. */
-static char *
-text_of(TriggerData *td, HeapTuple row, int column)
-{
-	bool		null;
-	Datum		value = heap_getattr(row, column,
-									 RelationGetDescr(td->tg_relation), &null);
-
-	return null ? NULL : TextDatumGetCString(value);
-}
-
-/* Are the two equal, or both NULL? */
-static bool
-same(const char *a, const char *b)
-{
-	if (a == NULL || b == NULL)
-		return a == b;
-	return strcmp(a, b) == 0;
-}
-
-/* Is there a row whose first column is the key, and which passes the filter? */
 typedef bool (*RowFilter) (const ConfigScan *scan, void *arg);
 
+/* Is there a row whose first column is the key, and which passes the filter? */
 static bool
 any_row(QuotaRelation rel, QuotaRelation index, const char *key,
 		RowFilter filter, void *arg)
@@ -76,13 +55,13 @@ refuse_rename(TriggerData *td, const char *kind, int n, int name_column)
 {
 	for (int column = 1; column <= n; column++)
 	{
-		if (same(text_of(td, td->tg_trigtuple, column),
-				 text_of(td, td->tg_newtuple, column)))
+		if (config_same_name(trigger_text(td, td->tg_trigtuple, column),
+				 trigger_text(td, td->tg_newtuple, column)))
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot rename %s \"%s\"", kind,
-						text_of(td, td->tg_trigtuple, name_column)),
+						trigger_text(td, td->tg_trigtuple, name_column)),
 				 errdetail("Counters, jobs and credits are kept by its name."),
 				 errhint("Insert a new row, and delete the old one when nothing uses it any more.")));
 	}
@@ -94,7 +73,7 @@ refuse_rename(TriggerData *td, const char *kind, int n, int name_column)
 static void
 check_tier(TriggerData *td, HeapTuple row)
 {
-	char	   *tier = text_of(td, row, TENANTS_TIER);
+	char	   *tier = trigger_text(td, row, TENANTS_TIER);
 
 	if (tier &&
 		!any_row(QUOTA_REL_TIERS, QUOTA_REL_TIERS_PKEY, tier, NULL, NULL) &&
@@ -110,8 +89,8 @@ is_shared_limit(const ConfigScan *scan, void *arg)
 {
 	char	  **key = arg;
 
-	return same(config_text(scan, LIMITS_PROVIDER), key[0]) &&
-		same(config_text(scan, LIMITS_NAME), key[1]) &&
+	return config_same_name(config_text(scan, LIMITS_PROVIDER), key[0]) &&
+		config_same_name(config_text(scan, LIMITS_NAME), key[1]) &&
 		(config_per(scan, LIMITS_PER) & PER_TENANT) == 0;
 }
 
@@ -122,13 +101,10 @@ is_shared_limit(const ConfigScan *scan, void *arg)
 static void
 check_override(TriggerData *td, HeapTuple row)
 {
-	TupleDesc	desc = RelationGetDescr(td->tg_relation);
-	char	   *key[2] = {text_of(td, row, OVERRIDES_PROVIDER),
-	text_of(td, row, OVERRIDES_NAME)};
+	char	   *key[2] = {trigger_text(td, row, OVERRIDES_PROVIDER),
+	trigger_text(td, row, OVERRIDES_NAME)};
 
-	if (heap_attisnull(row, OVERRIDES_AMOUNT, desc) &&
-		heap_attisnull(row, OVERRIDES_BURST, desc) &&
-		heap_attisnull(row, OVERRIDES_MULTIPLIER, desc))
+	if (config_exempts(row, RelationGetDescr(td->tg_relation)))
 		return;
 	if (any_row(QUOTA_REL_LIMITS, QUOTA_N_RELATIONS, NULL, is_shared_limit, key))
 		ereport(ERROR,
@@ -148,7 +124,7 @@ is_shipped(const char *class_name)
 {
 	for (int i = 0; i < lengthof(shipped_classes); i++)
 	{
-		if (same(class_name, shipped_classes[i]))
+		if (config_same_name(class_name, shipped_classes[i]))
 			return true;
 	}
 	return false;
@@ -218,7 +194,7 @@ update_shipped(TriggerData *td)
 static HeapTuple
 guard_class(TriggerData *td, HeapTuple row)
 {
-	char	   *class_name = text_of(td, row, CLASSES_CLASS);
+	char	   *class_name = trigger_text(td, row, CLASSES_CLASS);
 
 	if (TRIGGER_FIRED_BY_DELETE(td->tg_event) && is_shipped(class_name))
 		refuse_shipped(class_name);

@@ -40,15 +40,6 @@ decode(ConfigScan *scan, TupleDesc desc, HeapTuple row)
 	heap_deform_tuple(row, desc, scan->values, scan->nulls);
 }
 
-/* Equal, where NULL equals only NULL? */
-static bool
-same(const char *a, const char *b)
-{
-	if (a == NULL || b == NULL)
-		return a == b;
-	return strcmp(a, b) == 0;
-}
-
 /* A numeric column above 0 and not above most; NULL otherwise. */
 static Numeric
 usable(const ConfigScan *scan, int column, int64 most)
@@ -72,7 +63,7 @@ read_limit(const ConfigScan *scan, RateRow *limit)
 	int64		days;
 
 	if (scan->nulls[LIMITS_PERIOD - 1] ||
-		!same(config_text(scan, LIMITS_KIND), "token_bucket"))
+		!config_same_name(config_text(scan, LIMITS_KIND), "token_bucket"))
 		return false;
 	period = DatumGetIntervalP(scan->values[LIMITS_PERIOD - 1]);
 	days = (int64) period->month * DAYS_PER_MONTH + period->day +
@@ -100,7 +91,7 @@ safety_of(const char *provider)
 	config_scan_begin(&scan, QUOTA_REL_PROVIDERS, QUOTA_N_RELATIONS, NULL,
 					  snapshot);
 	while (safety == NULL && config_scan_next(&scan))
-		if (same(config_text(&scan, PROVIDERS_PROVIDER), provider))
+		if (config_same_name(config_text(&scan, PROVIDERS_PROVIDER), provider))
 			safety = config_numeric(&scan, PROVIDERS_SAFETY);
 	config_scan_end(&scan);
 	UnregisterSnapshot(snapshot);
@@ -125,6 +116,7 @@ check(const RateRow *limit, Numeric amount, Numeric safety)
 			 errhint("Use fewer decimals (six fit up to an hour, five a day, three a month), or a shorter period and the amount that belongs to it.")));
 }
 
+/* A row of quota.limits, with the safety of its provider; 22023. */
 static void
 check_limit(const ConfigScan *row)
 {
@@ -150,8 +142,8 @@ check_limits(const char *provider, const char *name, Numeric safety,
 		RateRow		limit;
 		Numeric		effective;
 
-		if (!same(config_text(&scan, LIMITS_PROVIDER), provider) ||
-			(name && !same(config_text(&scan, LIMITS_NAME), name)) ||
+		if (!config_same_name(config_text(&scan, LIMITS_PROVIDER), provider) ||
+			(name && !config_same_name(config_text(&scan, LIMITS_NAME), name)) ||
 			!read_limit(&scan, &limit))
 			continue;
 		effective = amount ? amount : limit.amount;

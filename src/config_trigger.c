@@ -153,28 +153,6 @@ quota_config_stamp(PG_FUNCTION_ARGS)
 
 /* ---- noting ---- */
 
-/* A text column of a row; never NULL in the columns asked for. */
-static char *
-row_text(TriggerData *td, HeapTuple row, int column)
-{
-	bool		null;
-	Datum		value = heap_getattr(row, column,
-									 RelationGetDescr(td->tg_relation), &null);
-
-	return null ? NULL : TextDatumGetCString(value);
-}
-
-/* Does a row of quota.tenant_limits exempt from the limit? */
-static bool
-exempts(TriggerData *td, HeapTuple row)
-{
-	TupleDesc	desc = RelationGetDescr(td->tg_relation);
-
-	return heap_attisnull(row, OVERRIDES_AMOUNT, desc) &&
-		heap_attisnull(row, OVERRIDES_BURST, desc) &&
-		heap_attisnull(row, OVERRIDES_MULTIPLIER, desc);
-}
-
 /*
  * Did somebody else see this row, or an older version of it?  A row written by
  * this transaction may have replaced one that others see, unless it inserted
@@ -210,7 +188,7 @@ static void
 note_tenant(TriggerData *td)
 {
 	HeapTuple	row = td->tg_trigtuple;
-	char	   *tenant = row_text(td, row, TENANTS_TENANT);
+	char	   *tenant = trigger_text(td, row, TENANTS_TENANT);
 
 	if (TRIGGER_FIRED_BY_INSERT(td->tg_event))
 		change_note(CHANGE_TENANT_NEW, tenant, false, false);
@@ -222,10 +200,10 @@ note_tenant(TriggerData *td)
 static void
 note_tenant_limit(TriggerData *td, HeapTuple row, bool drops_rate)
 {
-	char	   *tenant = row_text(td, row, OVERRIDES_OWNER);
+	char	   *tenant = trigger_text(td, row, OVERRIDES_OWNER);
 
 	change_note(CHANGE_TENANT, tenant, tenant_existed(tenant), drops_rate);
-	if (exempts(td, row))
+	if (config_exempts(row, RelationGetDescr(td->tg_relation)))
 		change_note(CHANGE_HINT, NULL, false, false);	/* has_exempt */
 }
 

@@ -23,7 +23,6 @@
 #include "miscadmin.h"
 #include "permit.h"
 #include "utils/guc.h"
-#include "utils/timestamp.h"
 #include "worker.h"
 
 /* ---- holding ---- */
@@ -49,6 +48,7 @@ charge_time(const QuotaPart *part, TimestampTz wall_us)
 	return wall_us;
 }
 
+/* The term that the part was charged for; NULL = none. */
 static const QuotaTerm *
 term_of_part(const QuotaPlan *plan, const QuotaPart *part)
 {
@@ -140,6 +140,7 @@ typedef struct Carried
 	QuotaKey	keys[QUOTA_MAX_TERMS];
 } Carried;
 
+/* The accounts of the permit's allowance parts; none when it is gone. */
 static void
 collect_carried(int64 permit, Carried *carried)
 {

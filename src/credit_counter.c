@@ -58,7 +58,6 @@
 #include "permit.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 /* Makes buckets that are charged to no tenant's table entry. */
 static const QuotaPlan nobody = {
@@ -84,9 +83,12 @@ quota_account_key(Oid database, Oid extension, const uint8 *account)
 static void
 wait_loaded(uint32 index, const QuotaTerm *term)
 {
+	static uint32 wait_event = 0;
 	QuotaSlot  *slot = &quota_slots[term->slot];
 	bool		loading;
 
+	if (wait_event == 0)
+		wait_event = quota_wait_event("QuotaLoad");
 	ConditionVariablePrepareToSleep(&slot->load_cv);
 	for (;;)
 	{
@@ -96,7 +98,7 @@ wait_loaded(uint32 index, const QuotaTerm *term)
 		LWLockRelease(&slot->lock);
 		if (!loading)
 			break;
-		ConditionVariableSleep(&slot->load_cv, PG_WAIT_EXTENSION);
+		ConditionVariableSleep(&slot->load_cv, wait_event);
 	}
 	ConditionVariableCancelSleep();
 }

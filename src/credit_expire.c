@@ -11,15 +11,13 @@
  */
 #include "credit.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "clock.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "storage/lmgr.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
+#include "subxact.h"
 #include "utils/timestamp.h"
 
 /* Holds of one transaction, which all fit the cache of subtransactions. */
@@ -70,37 +68,20 @@ next_holds(const CreditWalk *walk, int max)
 	return SPI_tuptable;
 }
 
-/*
- * Resolves one hold in a subtransaction.  NULL when that went well, or what the
- * error was; a cancel is passed on.
- */
-static ErrorData *
-try_resolve(int64 permit, bool refund)
+/* A hold to be resolved. */
+typedef struct LostHold
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
+	int64		permit;
+	bool		refund;			/* its credits return */
+} LostHold;
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		(void) credit_finish(permit, "expire", !refund, NULL, false);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	if (error && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-		ReThrowError(error);
-	return error;
+/* Resolves a hold; for subxact_try(). */
+static void
+resolve(void *arg)
+{
+	const LostHold *hold = arg;
+
+	(void) credit_finish(hold->permit, "expire", !hold->refund, NULL, false);
 }
 
 /* Tells of the first hold of a walk that failed. */
@@ -141,8 +122,9 @@ credit_expire(CreditWalk *walk)
 			DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull));
 		bool		refund = DatumGetBool(SPI_getbinval(row, desc, 3, &isnull)) &&
 			!isnull;
+		LostHold	hold = {permit, refund};
 		ErrorData  *error = permit_lives(permit) ? NULL :
-			try_resolve(permit, refund);
+			subxact_try(resolve, &hold);
 
 		/* it may fit when these are committed */
 		stopped = error && done > 0 &&

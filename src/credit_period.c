@@ -62,6 +62,7 @@ add_months(TimestampTz anchor_us, int64 n)
 	return date * USECS_PER_DAY + time_us;
 }
 
+/* The same of n months. */
 static void
 month_period(const QuotaTerm *term, TimestampTz wall_us,
 			 int64 *start_us, int64 *end_us)
@@ -79,6 +80,7 @@ month_period(const QuotaTerm *term, TimestampTz wall_us,
 	*end_us = add_months(term->anchor_us, (k + 1) * term->period_count);
 }
 
+/* The period of n days that contains wall_us. */
 static void
 day_period(const QuotaTerm *term, TimestampTz wall_us,
 		   int64 *start_us, int64 *end_us)
@@ -101,6 +103,7 @@ credit_period(const QuotaTerm *term, TimestampTz wall_us,
 		day_period(term, wall_us, start_us, end_us);
 }
 
+/* The bucket's period is of the term's calendar. */
 static bool
 same_calendar(const QuotaBucket *b, const QuotaTerm *term)
 {

@@ -13,7 +13,6 @@
 #include "error.h"
 #include "executor/spi.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -66,6 +65,7 @@ plan_of(const char *tenant, const char *provider, const char *endpoint)
 	return plan;
 }
 
+/* The term is of a limit across providers. */
 static bool
 is_across(const QuotaPlan *plan, const QuotaTerm *term)
 {
@@ -326,6 +326,7 @@ quota_refund(PG_FUNCTION_ARGS)
 
 /* ---- holds without a call ---- */
 
+/* 42704 when the plan has no allowance of the unit. */
 static void
 check_has_allowance(const QuotaPlan *plan, const char *unit)
 {

@@ -124,6 +124,7 @@ refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 
 /* ---- charging ---- */
 
+/* There is something to settle later; *needs: it can't do without a permit. */
 static bool
 wants_permit(const QuotaPlan *plan, const TermState *states,
 			 const QuotaAsk *ask, bool *needs)
@@ -219,6 +220,7 @@ tell_exhausted(const QuotaPlan *plan, const QuotaExhausted *e, QuotaBucket *b)
 	quota_event(MyDatabaseId, "exhausted", plan->provider, plan->tenant, detail);
 }
 
+/* Statistics of tenant and buckets, and the event of an exhausted allowance. */
 static void
 count_outcome(QuotaPlan *plan, const TermState *states, const QuotaVerdict *v)
 {
@@ -241,6 +243,7 @@ count_outcome(QuotaPlan *plan, const TermState *states, const QuotaVerdict *v)
 	}
 }
 
+/* A verdict that says nothing yet. */
 static void
 verdict_init(QuotaVerdict *v)
 {

@@ -66,6 +66,7 @@ quota_directory_attach(char *block)
 	flow_heads = share_heads + heads_for(quota_max_flows);
 }
 
+/* The entry of an object; in a slot it is not the first field. */
 static QuotaEntry *
 entry_of(const Kind *kind, uint32 index)
 {
@@ -107,6 +108,7 @@ quota_directory_init(void)
 	}
 }
 
+/* Where the chain of a key begins. */
 static uint32 *
 head_of(const Kind *kind, const QuotaKey *key)
 {
@@ -151,6 +153,7 @@ table_insert(const Kind *kind, const QuotaKey *key, uint32 owner)
 	return index;
 }
 
+/* table_search() under the directory lock; QUOTA_NO_INDEX = none. */
 static uint32
 table_find(const Kind *kind, const QuotaKey *key, uint32 owner)
 {
@@ -259,15 +262,13 @@ quota_slot_restore(const QuotaKey *key, Oid database, Oid extension,
 	while (index != QUOTA_NO_INDEX &&
 		   !quota_key_equal(&quota_slots[index].entry.key, key))
 		index = quota_slots[index].entry.chain;
-	if (index == QUOTA_NO_INDEX)
+	if (index == QUOTA_NO_INDEX && kind.table->free != QUOTA_NO_INDEX)
 	{
-		index = table_insert(&kind, key, QUOTA_NO_INDEX);
-		if (index != QUOTA_NO_INDEX)
-		{
-			quota_slots[index].entry.owner = index;
-			slot_fill(index, database, extension, provider);
-			created = true;
-		}
+		/* filled first: who has only its lock may look as soon as it is in use */
+		slot_fill(kind.table->free, database, extension, provider);
+		pg_write_barrier();
+		index = table_insert(&kind, key, kind.table->free);
+		created = true;
 	}
 	LWLockRelease(quota_shared->directory);
 	if (created && provider[0] == '\0')

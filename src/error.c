@@ -1,7 +1,7 @@
 /*
  * error.c
- *		The errors a user can meet, one helper each: SQLSTATE, one factual line,
- *		detail with values, hint with the remedy.  sql/errors.sql shows them all.
+ *		The errors of error.h: SQLSTATE, one factual line, detail with values,
+ *		hint with the remedy.  sql/errors.sql shows them.
  */
 #include "error.h"
 
@@ -93,7 +93,7 @@ quota_error_too_long(const char *argument, int length)
 	pg_unreachable();
 }
 
-/* 55000: DESIGN 3.5, a decision after an uncommitted change */
+/* 55000: a decision after an uncommitted change of what it depends on */
 void
 quota_error_commit_first(const char *what)
 {

@@ -1,7 +1,8 @@
 /*
  * error.h
- *		One helper for every error a user can meet, so that wording, SQLSTATE
- *		and hint are the same everywhere.  Listed in test errors.sql.
+ *		Errors that several files throw, one helper each, so that wording,
+ *		SQLSTATE and hint are the same everywhere.  None returns; no lock is held.
+ *		An error of one place is thrown there, in the same manner.
  */
 #ifndef QUOTA_ERROR_H
 #define QUOTA_ERROR_H
@@ -24,7 +25,6 @@ pg_noreturn extern void quota_error_permit(int64 permit);	/* 55000: not open */
 pg_noreturn extern void quota_error_permit_busy(int64 permit);	/* 55P03 */
 pg_noreturn extern void quota_error_stale_lease(int64 job, int attempt);	/* 55000 */
 pg_noreturn extern void quota_error_job_busy(int64 job);	/* 55P03 */
-
 pg_noreturn extern void quota_error_tenant_buckets(const char *tenant, int ceiling);	/* 53400 */
 
 #endif							/* QUOTA_ERROR_H */

@@ -16,6 +16,7 @@
 #include "mb/pg_wchar.h"
 #include "worker.h"
 
+/* The place of a position; lock held. */
 static inline QuotaEvent *
 event_at(uint64 position)
 {

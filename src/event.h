@@ -17,6 +17,17 @@ extern void quota_event(Oid database, const char *kind, const char *provider,
 
 /* ---- event_row.c ---- */
 
+/* Attribute numbers of quota.events */
+enum EventColumn
+{
+	EVENT_ID = 1,
+	EVENT_AT,
+	EVENT_KIND,
+	EVENT_PROVIDER,
+	EVENT_TENANT,
+	EVENT_DETAIL
+};
+
 /*
  * Writes an event into the table, as part of this transaction; provider, tenant
  * and detail may be NULL or "".  Needs an active snapshot; throws.

@@ -9,17 +9,6 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-/* Columns of quota.events. */
-enum
-{
-	EVENTS_ID,
-	EVENTS_AT,
-	EVENTS_KIND,
-	EVENTS_PROVIDER,
-	EVENTS_TENANT,
-	EVENTS_DETAIL
-};
-
 /* See event.h. */
 void
 event_insert(TimestampTz at_us, const char *kind, const char *provider,
@@ -33,16 +22,16 @@ event_insert(TimestampTz at_us, const char *kind, const char *provider,
 	bool	   *given = palloc0(natts * sizeof(bool));
 
 	memset(nulls, true, natts * sizeof(bool));
-	for (int i = EVENTS_AT; i <= EVENTS_DETAIL; i++)
-		given[i] = true;
-	values[EVENTS_AT] = TimestampTzGetDatum(at_us);
-	nulls[EVENTS_AT] = false;
+	for (int column = EVENT_AT; column <= EVENT_DETAIL; column++)
+		given[column - 1] = true;
+	values[EVENT_AT - 1] = TimestampTzGetDatum(at_us);
+	nulls[EVENT_AT - 1] = false;
 	for (int i = 0; i < lengthof(texts); i++)
 	{
 		if (texts[i] == NULL || texts[i][0] == '\0')
 			continue;
-		values[EVENTS_KIND + i] = CStringGetTextDatum(texts[i]);
-		nulls[EVENTS_KIND + i] = false;
+		values[EVENT_KIND - 1 + i] = CStringGetTextDatum(texts[i]);
+		nulls[EVENT_KIND - 1 + i] = false;
 	}
 	row_fill_defaults(events, values, nulls, given);
 	row_insert(events, values, nulls);

@@ -143,6 +143,7 @@ refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 	return b->load == QUOTA_LOAD_READY ? DECIDE_DONE : DECIDE_LOAD;
 }
 
+/* Units that one call costs, by what the caller says or the cost map. */
 static int64
 term_cost(const QuotaTerm *term, const QuotaAsk *ask)
 {
@@ -166,6 +167,7 @@ is_measured_later(const QuotaTerm *term, const QuotaAsk *ask)
 		term->kind != QUOTA_CONCURRENCY;
 }
 
+/* Units free; negative = debt. */
 static int64
 term_level(const QuotaBucket *b, const QuotaTerm *term, int64 now_ns)
 {

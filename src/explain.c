@@ -5,7 +5,6 @@
 #include "decide.h"
 
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -33,7 +32,7 @@ static char *
 explanation(const QuotaTerm *term, const TermState *s, int64 needed)
 {
 	const char *left = term->kind == QUOTA_CONCURRENCY
-		? "not in flight" : "left";
+		? "free" : "left";
 
 	if (s->cost == 0)
 		return pstrdup("does not apply: the call costs none of this unit");
@@ -101,7 +100,7 @@ quota_explain(PG_FUNCTION_ARGS)
 	QuotaPlan  *plan;
 	TermState	states[QUOTA_MAX_TERMS];
 
-	quota_enter_write("quota_explain()");
+	quota_enter_primary("quota_explain()");
 	quota_read_call(fcinfo, &call, &ask);
 	ask.dry = true;
 	plan = quota_examine(&call, &ask, states, &verdict);
@@ -110,6 +109,7 @@ quota_explain(PG_FUNCTION_ARGS)
 	if (plan->suspended)
 		put_suspended(rsinfo, plan->tenant);
 	for (int i = 0; i < plan->nterms; i++)
-		put_term(rsinfo, &plan->terms[i], &states[i], ask.n);
+		put_term(rsinfo, &plan->terms[i], &states[i],
+				 ask.partial ? 1 : ask.n);
 	return (Datum) 0;
 }

@@ -159,7 +159,7 @@ flow_get(uint32 slot, const QuotaPlan *plan, int64 hash)
 
 /* The tenant's weight has changed: reprices its place in every class. */
 void
-flow_set_weight(uint32 slot, uint32 tenant, int64 weight_milli)
+flow_set_weight(uint32 tenant, int64 weight_milli)
 {
 	dlist_iter	iter;
 
@@ -203,6 +203,7 @@ share_is_forgettable(const QuotaShare *share, const QuotaClass *class,
 		(!class_is_busy || share->tag.start <= class->clock.now);
 }
 
+/* Nobody names it, it pays for no bucket, and it is in no list. */
 static bool
 tenant_is_forgettable(QuotaTenant *tenant)
 {
@@ -210,12 +211,7 @@ tenant_is_forgettable(QuotaTenant *tenant)
 		pg_atomic_read_u32(&tenant->pins) == 0;
 }
 
-static inline bool
-owned(const QuotaEntry *entry, uint32 slot)
-{
-	return entry->used && entry->owner == slot;
-}
-
+/* Removes what flow_is_forgettable(); how many. */
 static int
 reclaim_flows(uint32 slot)
 {
@@ -225,7 +221,7 @@ reclaim_flows(uint32 slot)
 	{
 		QuotaFlow  *flow = &quota_flows[i];
 
-		if (!owned(&flow->entry, slot) || !flow_is_forgettable(flow))
+		if (!quota_owned(&flow->entry, slot) || !flow_is_forgettable(flow))
 			continue;
 		flow_set_waiting(flow, QUOTA_NEVER);
 		quota_shares[flow->share].nflows--;
@@ -235,6 +231,7 @@ reclaim_flows(uint32 slot)
 	return n;
 }
 
+/* Removes what share_is_forgettable(); how many. */
 static int
 reclaim_shares(uint32 slot)
 {
@@ -243,14 +240,14 @@ reclaim_shares(uint32 slot)
 	int			n = 0;
 
 	for (uint32 i = 0; i < (uint32) quota_max_flows; i++)
-		if (owned(&quota_shares[i].entry, slot) && quota_shares[i].nflows > 0)
+		if (quota_owned(&quota_shares[i].entry, slot) && quota_shares[i].nflows > 0)
 			busy[quota_shares[i].class_index] = true;
 	for (uint32 i = 0; i < (uint32) quota_max_flows; i++)
 	{
 		QuotaShare *share = &quota_shares[i];
 		uint32		class = share->class_index;
 
-		if (!owned(&share->entry, slot) ||
+		if (!quota_owned(&share->entry, slot) ||
 			!share_is_forgettable(share, &classes[class], busy[class]))
 			continue;
 		dlist_delete(&share->tenant_node);
@@ -262,6 +259,7 @@ reclaim_shares(uint32 slot)
 	return n;
 }
 
+/* Frees places of classes without shares; how many. */
 static int
 reclaim_classes(uint32 slot)
 {
@@ -280,6 +278,7 @@ reclaim_classes(uint32 slot)
 	return n;
 }
 
+/* Removes what tenant_is_forgettable(); how many. */
 static int
 reclaim_tenants(uint32 slot)
 {
@@ -287,7 +286,7 @@ reclaim_tenants(uint32 slot)
 
 	for (uint32 i = 0; i < (uint32) quota_max_tenants; i++)
 	{
-		if (!owned(&quota_tenants[i].entry, slot) ||
+		if (!quota_owned(&quota_tenants[i].entry, slot) ||
 			!tenant_is_forgettable(&quota_tenants[i]))
 			continue;
 		quota_remove_tenant(i);

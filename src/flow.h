@@ -25,7 +25,7 @@ extern uint32 flow_get(uint32 slot, const QuotaPlan *plan, int64 hash);
 /* Is there a place for the plan's class?  Why flow_get() may have failed. */
 extern bool flow_has_class_room(uint32 slot, const QuotaPlan *plan);
 
-extern void flow_set_weight(uint32 slot, uint32 tenant, int64 weight_milli);
+extern void flow_set_weight(uint32 tenant, int64 weight_milli);
 extern void flow_set_rank(uint32 slot, int class_index, int rank);
 
 /*

@@ -220,6 +220,7 @@ flow_resift(QuotaFlow *flow)
 
 /* ---- time and events ---- */
 
+/* The flow whose timer is next, NULL = none. */
 static QuotaFlow *
 first_timer(QuotaSlot *slot)
 {

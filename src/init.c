@@ -7,14 +7,13 @@
 #include "quota.h"
 
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "catalog.h"
+#include "clock.h"
 #include "error.h"
 #include "fmgr.h"
 #include "journal.h"
 #include "miscadmin.h"
 #include "shmem.h"
-#include "storage/proc.h"
 #include "tcop/utility.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
@@ -100,21 +99,25 @@ quota_enter(void)
 }
 
 /*
- * The same for a function that changes state.  Throws 25006 on a standby and
- * in a READ ONLY transaction, 25000 in parallel mode.
+ * The same for a function that looks at the decision as it would be.  Throws
+ * 25006 on a standby, 25000 in parallel mode.
+ */
+void
+quota_enter_primary(const char *function)
+{
+	quota_enter();
+	PreventCommandDuringRecovery(function);
+	PreventCommandIfParallelMode(function);
+	quota_activate();
+}
+
+/*
+ * The same for a function that changes state.  Throws 25006 in a READ ONLY
+ * transaction, too.
  */
 void
 quota_enter_write(const char *function)
 {
-	uint64		unset = 0;
-
-	quota_enter();
-	PreventCommandDuringRecovery(function);
+	quota_enter_primary(function);
 	PreventCommandIfReadOnly(function);
-	PreventCommandIfParallelMode(function);
-
-	/* The first use after a crash is from when drained buckets refill. */
-	if (pg_atomic_read_u64(&quota_shared->active_since_ns) == 0)
-		pg_atomic_compare_exchange_u64(&quota_shared->active_since_ns, &unset,
-									   (uint64) Max(quota_now_ns(), 1));
 }

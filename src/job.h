@@ -46,8 +46,7 @@ enum LeaseColumn
 	LEASE_ATTEMPT,
 	LEASE_PERMIT,
 	LEASE_WORKER,
-	LEASE_ORIGINAL_AT,
-	LEASE_N_COLUMNS = LEASE_ORIGINAL_AT
+	LEASE_ORIGINAL_AT
 };
 
 /* Values of quota.leases.state */
@@ -60,8 +59,7 @@ enum DedupeColumn
 {
 	DEDUPE_PROVIDER = 1,
 	DEDUPE_KEY,
-	DEDUPE_JOB_ID,
-	DEDUPE_N_COLUMNS = DEDUPE_JOB_ID
+	DEDUPE_JOB_ID
 };
 
 /* What a flow is the flow of. */
@@ -113,6 +111,7 @@ extern int64 job_int64(TupleTableSlot *slot, int column);
 extern int32 job_int32(TupleTableSlot *slot, int column);
 extern char job_char(TupleTableSlot *slot, int column);
 extern char *job_text(TupleTableSlot *slot, int column);
+extern int64 job_permit(TupleTableSlot *lease);
 extern bool job_state_is(TupleTableSlot *job, const char *state);
 extern void job_names_of(TupleTableSlot *job, JobNames *names);
 extern QuotaCall job_call_of(const JobNames *names);

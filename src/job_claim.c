@@ -98,14 +98,10 @@ rest(Claimer *c)
 static void
 end_permit(const JobLanes *lanes)
 {
-	bool		isnull;
-	Datum		permit;
+	int64		permit = lanes->was_running ? job_permit(lanes->lease) : 0;
 
-	if (!lanes->was_running)
-		return;
-	permit = slot_getattr(lanes->lease, LEASE_PERMIT, &isnull);
-	if (!isnull)
-		permit_end(DatumGetInt64(permit));
+	if (permit != 0)
+		permit_end(permit);
 }
 
 /* Fails the locked candidate for good. */

@@ -13,14 +13,12 @@
 #include "job.h"
 
 #include "access/htup_details.h"
-#include "access/xact.h"
 #include "args.h"
 #include "catalog.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
+#include "subxact.h"
 #include "utils/fmgroids.h"
-#include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(quota_enqueue);
 
@@ -79,6 +77,22 @@ insert_job(FunctionCallInfo fcinfo)
 	return id;
 }
 
+/* A call of quota_enqueue(), and the job it made. */
+typedef struct Insertion
+{
+	FunctionCallInfo fcinfo;
+	int64		id;
+} Insertion;
+
+/* Inserts the job; for subxact_try(). */
+static void
+insert(void *arg)
+{
+	Insertion  *insertion = arg;
+
+	insertion->id = insert_job(insertion->fcinfo);
+}
+
 /*
  * Inserts the job in a subtransaction; false when another session's job with
  * the same key got in first, after waiting for that session if need be.
@@ -86,40 +100,15 @@ insert_job(FunctionCallInfo fcinfo)
 static bool
 try_insert_job(FunctionCallInfo fcinfo, int64 *id)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool inserted = true;
+	Insertion	insertion = {fcinfo, 0};
+	ErrorData  *error = subxact_try(insert, &insertion);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		*id = insert_job(fcinfo);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		if (error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION ||
-			error->constraint_name == NULL ||
-			strcmp(error->constraint_name, "dedupe_pkey") != 0)
-		{
-			MemoryContextSwitchTo(context);
-			CurrentResourceOwner = owner;
-			ReThrowError(error);
-		}
-		FreeErrorData(error);
-		inserted = false;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return inserted;
+	if (error && (error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION ||
+				  error->constraint_name == NULL ||
+				  strcmp(error->constraint_name, "dedupe_pkey") != 0))
+		ReThrowError(error);
+	*id = insertion.id;
+	return error == NULL;
 }
 
 /* The job of the key, which is inserted unless it exists. */

@@ -151,8 +151,7 @@ give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 		  int64 due_ns, int64 completed)
 {
 	JournalNote note = job_empty_note(false);
-	bool		isnull;
-	int64		permit = DatumGetInt64(slot_getattr(h->lease, LEASE_PERMIT, &isnull));
+	int64		permit = job_permit(h->lease);
 
 	note.depth = depth;
 	note.in_flight = -1;
@@ -160,7 +159,7 @@ give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 	if (due_ns != QUOTA_NEVER)
 		note.place = quota_steady_of(due_ns);
 	note.completed = completed;
-	if (!isnull)
+	if (permit != 0)
 		quota_settle_permit(permit, billed, units);
 	if (row_is_ours(h->lease))
 		journal_claim_spent(h->id);
@@ -337,11 +336,10 @@ quota_fail(PG_FUNCTION_ARGS)
 static void
 extend_permit(Held *h, int64 expires_ns)
 {
-	bool		isnull;
-	int64		permit = DatumGetInt64(slot_getattr(h->lease, LEASE_PERMIT, &isnull));
+	int64		permit = job_permit(h->lease);
 	uint32		index;
 
-	if (isnull)
+	if (permit == 0)
 		return;
 	journal_reserve(1);
 	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
@@ -407,10 +405,9 @@ hold_waiting(Held *h)
 static void
 end_permit(Held *h)
 {
-	bool		isnull;
-	int64		permit = DatumGetInt64(slot_getattr(h->lease, LEASE_PERMIT, &isnull));
+	int64		permit = job_permit(h->lease);
 
-	if (!isnull)
+	if (permit != 0)
 		permit_end(permit);
 }
 

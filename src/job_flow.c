@@ -11,7 +11,6 @@
 
 #include "catalog.h"
 #include "flow.h"
-#include "key.h"
 #include "miscadmin.h"
 
 /* Scheduled jobs are looked at again after this, be it just to be sure. */
@@ -65,7 +64,6 @@ static void
 resolve(const JobNames *names)
 {
 	Oid			extension = quota_catalog()->extension;
-	const char *parts[4];
 	QuotaPlan  *plan = &last.plan;
 
 	if (last.valid && last.extension == extension &&
@@ -84,19 +82,11 @@ resolve(const JobNames *names)
 	plan->provider = last.names.provider;
 	plan->class_name = last.names.class_name;
 	plan->endpoint = last.names.endpoint[0] ? last.names.endpoint : NULL;
+	plan->extension = extension;
 	plan->slot = last.slot;
 	plan->tenant_index = QUOTA_NO_INDEX;
 	plan->weight_milli = 1000;
-	parts[0] = plan->provider;
-	parts[1] = plan->tenant;
-	parts[2] = plan->class_name;
-	parts[3] = plan->endpoint;
-	plan->tenant_key = quota_key(MyDatabaseId, extension, QUOTA_SPACE_TENANT,
-								 2, parts);
-	plan->share_key = quota_key(MyDatabaseId, extension, QUOTA_SPACE_SHARE,
-								3, parts);
-	plan->flow_key = quota_key(MyDatabaseId, extension, QUOTA_SPACE_FLOW,
-							   4, parts);
+	quota_plan_identify(plan);
 	last.valid = true;
 }
 

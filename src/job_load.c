@@ -34,7 +34,6 @@
  */
 #include "job.h"
 
-#include "access/heapam.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog.h"
@@ -165,13 +164,12 @@ add_job(Load *load, TupleTableSlot *job)
 static void
 restore_permit(Load *load, const ReturnedJob *job, TupleTableSlot *lease)
 {
-	bool		isnull;
-	int64		permit = DatumGetInt64(slot_getattr(lease, LEASE_PERMIT, &isnull));
+	int64		permit = job_permit(lease);
 	int64		expires_ns = quota_ns_of_steady(job_int64(lease, LEASE_READY_AT));
 	QuotaCall	call = job_call_of(&job->flow->names);
 	QuotaPlan  *plan;
 
-	if (isnull || expires_ns <= load->now_ns)
+	if (permit == 0 || expires_ns <= load->now_ns)
 		return;
 	call.connection = job->connection;
 	plan = quota_plan_unchecked(&call);

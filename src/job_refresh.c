@@ -131,7 +131,7 @@ set_weight(uint32 slot, const Stale *stale, uint32 global)
 		return false;
 	}
 	if (stale->weight_milli > 0)
-		flow_set_weight(slot, stale->tenant, stale->weight_milli);
+		flow_set_weight(stale->tenant, stale->weight_milli);
 	flow_unpark_tenant(slot, stale->tenant);
 	return was_stale;
 }

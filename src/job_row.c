@@ -68,6 +68,16 @@ job_text(TupleTableSlot *slot, int column)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
+/* The permit of a row of quota.leases, 0 = none. */
+int64
+job_permit(TupleTableSlot *lease)
+{
+	bool		isnull;
+	Datum		permit = slot_getattr(lease, LEASE_PERMIT, &isnull);
+
+	return isnull ? 0 : DatumGetInt64(permit);
+}
+
 /* Compares a text column, null being "", without copying it. */
 static bool
 text_is(TupleTableSlot *slot, int column, const char *expected)

@@ -85,6 +85,19 @@ knows_flow(HeapTuple row, TupleDesc desc, const JobNames *names)
 		job_tuple_int64(row, desc, JOB_FLOW) == names->hash;
 }
 
+/* 22023 for a new job that claims to have a history. */
+static void
+check_new(HeapTuple row, TupleDesc desc)
+{
+	if (job_tuple_standing(row, desc) == STANDING_FRESH)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("a new job must be queued, with attempt 0"),
+			 errdetail("Other states come about only by working on it, or by restoring a dump."),
+			 errhint("Leave out state and attempt; give run_at for a job that is to wait.")));
+}
+
 /* 22023 for measured units that could not be charged. */
 static void
 check_units(HeapTuple row, TupleDesc desc)
@@ -112,7 +125,7 @@ Datum
 quota_jobs_before_insert(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = trigger_data(fcinfo, "jobs_before_insert", true,
-										TRIGGER_ON_INSERT, 0);
+									 TRIGGER_ON_INSERT, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	row = data->tg_trigtuple;
 	JobNames	names;
@@ -126,7 +139,10 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	job_tuple_names(row, desc, &names);
 	job_tuple_name(row, desc, JOB_CONNECTION, "connection", connection);
 	if (!knows_flow(row, desc, &names))
+	{
 		check_names(&names);
+		check_new(row, desc);
+	}
 	check_units(row, desc);
 
 	columns[n] = JOB_FLOW;
@@ -211,7 +227,7 @@ Datum
 quota_jobs_after_insert(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = trigger_data(fcinfo, "jobs_after_insert", false,
-										TRIGGER_ON_INSERT, 0);
+									 TRIGGER_ON_INSERT, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	row = data->tg_trigtuple;
 	Standing	standing = job_tuple_standing(row, desc);
@@ -325,7 +341,7 @@ Datum
 quota_jobs_before_update(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = trigger_data(fcinfo, "jobs_before_update", true,
-										TRIGGER_ON_UPDATE, 0);
+									 TRIGGER_ON_UPDATE, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	old = data->tg_trigtuple;
 	HeapTuple	new = data->tg_newtuple;
@@ -343,7 +359,7 @@ Datum
 quota_jobs_before_delete(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = trigger_data(fcinfo, "jobs_before_delete", true,
-										TRIGGER_ON_DELETE, 0);
+									 TRIGGER_ON_DELETE, 0);
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	row = data->tg_trigtuple;
 	Standing	standing = job_tuple_standing(row, desc);
@@ -383,7 +399,7 @@ Datum
 quota_jobs_after_delete(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = trigger_data(fcinfo, "jobs_after_delete", false,
-										TRIGGER_ON_DELETE, 0);
+									 TRIGGER_ON_DELETE, 0);
 	Relation	jobs = data->tg_relation;
 	TupleDesc	desc = RelationGetDescr(jobs);
 	HeapTuple	row = data->tg_trigtuple;

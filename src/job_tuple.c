@@ -7,12 +7,11 @@
 #include "access/htup_details.h"
 #include "error.h"
 #include "key.h"
-#include "utils/builtins.h"
 
 /* A name of at most QUOTA_NAME_LEN - 1 bytes into out, "" for null. */
 void
 job_tuple_name(HeapTuple row, TupleDesc desc, int column, const char *argument,
-		  char out[QUOTA_NAME_LEN])
+			   char out[QUOTA_NAME_LEN])
 {
 	bool		isnull;
 	Datum		value = heap_getattr(row, column, desc, &isnull);

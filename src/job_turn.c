@@ -17,7 +17,6 @@
 #include "catalog.h"
 #include "change.h"
 #include "flow.h"
-#include "miscadmin.h"
 #include "permit.h"
 #include "utils/jsonb.h"
 
@@ -220,7 +219,7 @@ has_current_weight(Claimer *c)
 	if (!quota_plan_is_current(c->plan) ||
 		quota_tenants[tenant].weight_milli == c->plan->weight_milli)
 		return true;
-	flow_set_weight(c->slot, tenant, c->plan->weight_milli);
+	flow_set_weight(tenant, c->plan->weight_milli);
 	return false;
 }
 

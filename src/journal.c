@@ -7,10 +7,9 @@
  *
  * Takes act at once: journal_take(), journal_claim(), journal_permit_taken(),
  * journal_permit_extended() and journal_adjust(n > 0) are called under the owner
- * slot's lock in the same
- * section that changes the counter, so there is no moment at which a counter is
- * charged and nobody would return it.  Room was made before by
- * journal_reserve(), the only function here that allocates.
+ * slot's lock in the same section that changes the counter, so there is no moment
+ * at which a counter is charged and nobody would return it.  Room was made before
+ * by journal_reserve(), the only function here that allocates.
  *
  * A record belongs to the subtransaction that made it.  Subtransactions nest, so
  * the records of the innermost open one are always a suffix of the array:
@@ -88,6 +87,7 @@ append(JournalRecordType type, uint32 object)
 	return r;
 }
 
+/* A record of the present subtransaction, of this type and object. */
 static bool
 matches(int position, JournalRecordType type, uint32 object)
 {

@@ -20,6 +20,7 @@
 static uint32 locked_slot = QUOTA_NO_INDEX;
 static uint32 locked_database = QUOTA_NO_INDEX;
 
+/* Lets go of what lock() or lock_permit() took. */
 static void
 unlock(void)
 {
@@ -78,6 +79,7 @@ undo_load(uint8 *state, uint32 slot)
 	ConditionVariableBroadcast(&quota_slots[slot].load_cv);
 }
 
+/* Returns what a token bucket gave, less what has refilled. */
 static void
 undo_take(JournalRecord *r, uint64 parkings)
 {
@@ -159,6 +161,7 @@ undo_record(JournalRecord *r, uint64 parkings)
 	}
 }
 
+/* It is final; what it gives counts from now on. */
 static void
 commit_record(JournalRecord *r)
 {
@@ -248,6 +251,7 @@ forget_locks(void)
 	locked_database = QUOTA_NO_INDEX;
 }
 
+/* Undoes everything of the subtransaction and its committed children. */
 static void
 at_subabort(SubTransactionId sub)
 {
@@ -263,6 +267,7 @@ at_subabort(SubTransactionId sub)
 	undo_to(mark);
 }
 
+/* What was the child's is the parent's. */
 static void
 at_subcommit(SubTransactionId sub, SubTransactionId parent)
 {
@@ -280,6 +285,7 @@ at_subcommit(SubTransactionId sub, SubTransactionId parent)
 		quota_permits[i].marked_sub = parent;
 }
 
+/* Everything is final. */
 static void
 at_commit(void)
 {
@@ -306,6 +312,7 @@ at_commit(void)
 	unlock();
 }
 
+/* Undoes everything. */
 static void
 at_abort(void)
 {
@@ -316,6 +323,7 @@ at_abort(void)
 	undo_to(beginning);
 }
 
+/* Transaction callback. */
 static void
 on_xact(XactEvent event, void *arg)
 {
@@ -340,6 +348,7 @@ on_xact(XactEvent event, void *arg)
 	}
 }
 
+/* Subtransaction callback. */
 static void
 on_subxact(SubXactEvent event, SubTransactionId sub,
 		   SubTransactionId parent, void *arg)

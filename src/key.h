@@ -20,11 +20,12 @@ extern void quota_stable_hash(char space, int n, const char *const *parts,
 
 /* name spaces: one letter each, so that equal parts of different things differ */
 #define QUOTA_SPACE_SLOT	'S' /* provider */
-#define QUOTA_SPACE_BUCKET	'B' /* provider, limit, then one part per entry of "per" */
+#define QUOTA_SPACE_BUCKET	'B' /* provider, limit, kind, then one part per word of
+								 * "per"; of an allowance: account in hex */
 #define QUOTA_SPACE_TENANT	'T' /* provider, tenant */
 #define QUOTA_SPACE_SHARE	'H' /* provider, tenant, class */
 #define QUOTA_SPACE_FLOW	'F' /* provider, tenant, class, endpoint */
-#define QUOTA_SPACE_ACCOUNT 'A' /* as bucket; stable */
+#define QUOTA_SPACE_ACCOUNT 'A' /* provider, limit, words of "per"; stable */
 
 /* quota.jobs.flow: first 64 bits of the stable hash of
  * (provider, tenant, class, endpoint) in space 'F' */

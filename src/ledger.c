@@ -20,7 +20,6 @@
  */
 #include "ledger.h"
 
-#include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "catalog/dependency.h"
 #include "commands/sequence.h"
@@ -92,6 +91,7 @@ new_row(RowTable *table)
 	return row;
 }
 
+/* Gives a column a value. */
 static void
 put(NewRow *row, int column, Datum value)
 {
@@ -99,6 +99,7 @@ put(NewRow *row, int column, Datum value)
 	row->nulls[column] = false;
 }
 
+/* The same; NULL stays null. */
 static void
 put_text(NewRow *row, int column, const char *value)
 {
@@ -106,6 +107,7 @@ put_text(NewRow *row, int column, const char *value)
 		put(row, column, CStringGetTextDatum(value));
 }
 
+/* The same; 0 stays null. */
 static void
 put_number(NewRow *row, int column, int64 value)
 {
@@ -113,6 +115,7 @@ put_number(NewRow *row, int column, int64 value)
 		put(row, column, Int64GetDatum(value));
 }
 
+/* A column of a row that was read. */
 static Datum
 get(TupleTableSlot *slot, int column, bool *isnull)
 {
@@ -169,6 +172,7 @@ ledger_append(RowTable *ledger, const LedgerEntry *entry)
 	PG_END_TRY();
 }
 
+/* The text in palloc'd memory; NULL for null. */
 static char *
 get_text(TupleTableSlot *slot, int column)
 {
@@ -178,6 +182,7 @@ get_text(TupleTableSlot *slot, int column)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
+/* A bigint or time; 0 for null. */
 static int64
 get_number(TupleTableSlot *slot, int column)
 {
@@ -187,6 +192,7 @@ get_number(TupleTableSlot *slot, int column)
 	return isnull ? 0 : DatumGetInt64(value);
 }
 
+/* The entry in a row, palloc'd, without its reason. */
 static LedgerEntry *
 read_entry(TupleTableSlot *slot)
 {
@@ -209,6 +215,7 @@ read_entry(TupleTableSlot *slot)
 	return entry;
 }
 
+/* Begins a scan of the rows of a permit. */
 static RowScan *
 scan_permit(RowTable *table, QuotaRelation index, int64 permit)
 {
@@ -339,6 +346,7 @@ ledger_newest(const uint8 *account, bool *open)
 
 /* ---- holds ---- */
 
+/* Opens the hold; throws 23505 when it is open already. */
 void
 hold_insert(const HoldRow *hold)
 {

@@ -1,7 +1,7 @@
 /*
  * ledger.h
  *		Rows of quota.ledger and quota.holds, without any notion of counters.
- *		Callers have taken on the role of the extension's owner.
+ *		All throw, as rows.h does; callers hold no lock of shared memory.
  */
 #ifndef QUOTA_LEDGER_H
 #define QUOTA_LEDGER_H

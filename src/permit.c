@@ -5,6 +5,7 @@
  * STATES
  *
  *		FREE -> OPEN		permit_take(), in a decision
+ *		FREE -> LIVE		permit_restore(), or from the state file
  *		OPEN -> LIVE		the taking transaction commits
  *		OPEN -> FREE		it aborts: everything returns
  *		LIVE -> FREE		a settling transaction commits, or lifetime over
@@ -46,6 +47,7 @@ later(int64 a, int64 b)
 	return a < b ? 1 : a > b ? -1 : 0;
 }
 
+/* Permits of a slot: the first to end on top. */
 static int
 compare_permits(const pairingheap_node *a, const pairingheap_node *b,
 				void *arg)
@@ -54,6 +56,7 @@ compare_permits(const pairingheap_node *a, const pairingheap_node *b,
 				 pairingheap_const_container(QuotaPermit, node, b)->expires_ns);
 }
 
+/* When the permit of a part ends. */
 static int64
 part_expires(const pairingheap_node *node)
 {
@@ -61,12 +64,14 @@ part_expires(const pairingheap_node *node)
 													 node)->permit].expires_ns;
 }
 
+/* Parts in a bucket: the first to end on top. */
 static int
 compare_parts(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
 	return later(part_expires(a), part_expires(b));
 }
 
+/* An empty heap. */
 static void
 heap_init(pairingheap *heap, pairingheap_comparator compare)
 {

@@ -10,6 +10,7 @@
 #include "journal.h"
 #include "miscadmin.h"
 
+/* Locks in the order of shmem.h; database_slot may be QUOTA_NO_INDEX. */
 static void
 lock_slots(uint32 owner, uint32 database_slot)
 {
@@ -18,6 +19,7 @@ lock_slots(uint32 owner, uint32 database_slot)
 	LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
 }
 
+/* The reverse. */
 static void
 unlock_slots(uint32 owner, uint32 database_slot)
 {
@@ -54,6 +56,7 @@ permit_is_known(int64 id)
 	return find_permit(id) != QUOTA_NO_INDEX;
 }
 
+/* The id names this permit. */
 static bool
 goes_by(const QuotaPermit *p, int64 id)
 {

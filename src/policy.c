@@ -1,16 +1,12 @@
 /*
  * policy.c
- *		The backend's caches of what the configuration tables say: all rules,
- *		the tenants met, and the plans made of them.
+ *		The backend's cache of plans.
  *
- * Each is kept with the change counters it was loaded under and with the
- * serial of this transaction's own changes (change.h), and is valid while none
- * of them has moved.  Counters are read before the snapshot is taken, so what
- * is loaded is at least as new as they say.  Nothing here is shared; cached
- * things are replaced only from quota_plan() and its kin, never in a callback.
- *
- * The caches belong to one extension OID: after DROP and CREATE EXTENSION they
- * start anew.
+ * A plan is kept with the change counters it was made under and with the serial
+ * of this transaction's own changes (change.h), and is valid while none of them
+ * has moved, as the rules and tenants are that it is made of (policy_cache.c).
+ * Nothing here is shared; plans are replaced only from quota_plan() and its kin,
+ * never in a callback.
  *
  * A plan that is replaced or evicted may still be in a caller's hands.  It is
  * retired: freed by the first request of a later transaction, or after
@@ -18,37 +14,22 @@
  */
 #include "policy.h"
 
-#include "catalog.h"
 #include "change.h"
 #include "common/hashfn.h"
 #include "config.h"
 #include "error.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
-#include "policy_load.h"
+#include "policy_cache.h"
 #include "policy_plan.h"
 #include "shmem.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
-/* Plans and tenants one backend keeps. */
+/* Plans one backend keeps. */
 #define MAX_PLANS	16384
-#define MAX_TENANTS 16384
 
 #define DEFAULT_CLASS "event"
-
-/* What was loaded without rows of this transaction; no serial gets that far. */
-#define COMMITTED_SERIAL PG_UINT64_MAX
-
-/* A tenant, and what it is valid under. */
-typedef struct CachedTenant
-{
-	char		name[QUOTA_NAME_LEN];	/* hash key */
-	uint64		global_number;
-	uint64		number;
-	uint64		serial;			/* 0 = not loaded */
-	PolicyTenant tenant;
-} CachedTenant;
 
 /*
  * What a plan depends on: seven names, each preceded by a byte with its length
@@ -70,9 +51,7 @@ typedef struct CachedPlan
 } CachedPlan;
 
 static MemoryContext cache_context = NULL;	/* of everything below */
-static Oid	cache_extension = InvalidOid;
-static PolicyRules *cached_rules = NULL;
-static HTAB *cached_tenants = NULL;
+static Oid	cache_extension = InvalidOid;	/* whose plans these are */
 static HTAB *cached_plans = NULL;
 static dlist_head plans_by_use; /* latest first */
 
@@ -80,7 +59,7 @@ static QuotaPlan **retired = NULL;	/* ring of QUOTA_PLAN_GRACE */
 static int	retired_next = 0;
 static uint32 retired_lxid = 0; /* transaction they were retired in */
 
-/* ---- the caches as a whole ---- */
+/* ---- the cache as a whole ---- */
 
 /* Hash of a PlanKey. */
 static uint32
@@ -103,19 +82,6 @@ plan_key_compare(const void *a, const void *b, Size size)
 	return memcmp(x->bytes, y->bytes, x->len);
 }
 
-/* An empty cache of tenants. */
-static HTAB *
-make_tenant_cache(void)
-{
-	HASHCTL		ctl;
-
-	ctl.keysize = QUOTA_NAME_LEN;
-	ctl.entrysize = sizeof(CachedTenant);
-	ctl.hcxt = cache_context;
-	return hash_create("quota tenants", 64, &ctl,
-					   HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
-}
-
 /* An empty cache of plans. */
 static HTAB *
 make_plan_cache(void)
@@ -133,162 +99,23 @@ make_plan_cache(void)
 
 /* Starts anew, for this extension. */
 static void
-reset_caches(Oid extension)
+reset_cache(Oid extension)
 {
 	cache_extension = InvalidOid;
-	cached_rules = NULL;
-	cached_tenants = cached_plans = NULL;
+	cached_plans = NULL;
 	retired = NULL;
 	retired_next = 0;
 	dlist_init(&plans_by_use);
 	if (cache_context == NULL)
 		cache_context = AllocSetContextCreate(CacheMemoryContext,
-											  "quota policy",
+											  "quota plans",
 											  ALLOCSET_DEFAULT_SIZES);
 	else
 		MemoryContextReset(cache_context);
-
-	cached_tenants = make_tenant_cache();
 	cached_plans = make_plan_cache();
 	retired = MemoryContextAllocZero(cache_context,
 									 QUOTA_PLAN_GRACE * sizeof(QuotaPlan *));
 	cache_extension = extension;
-}
-
-/* Our extension, with caches that belong to it.  Throws 55000 without one. */
-static Oid
-current_extension(void)
-{
-	Oid			extension = quota_catalog()->extension;
-
-	if (extension != cache_extension)
-		reset_caches(extension);
-	return extension;
-}
-
-/* A change counter. */
-static uint64
-generation_number(uint32 index)
-{
-	return pg_atomic_read_u64(&quota_shared->generations[index].number);
-}
-
-/* ---- what of this transaction counts ---- */
-
-/* See policy.h. */
-bool
-quota_policy_committed(bool only)
-{
-	bool		before = policy_committed_only;
-
-	policy_committed_only = only;
-	return before;
-}
-
-/* Serial of this transaction's rows, if they count. */
-static uint64
-rows_serial(void)
-{
-	return policy_committed_only ? COMMITTED_SERIAL : change_serial();
-}
-
-/* The same for rows that are to be loaded now. */
-static uint64
-load_serial(void)
-{
-	return policy_committed_only ? COMMITTED_SERIAL : change_load_serial();
-}
-
-/* ---- rules and tenants ---- */
-
-/* The current rules. */
-static const PolicyRules *
-current_rules(void)
-{
-	Oid			extension = current_extension();
-	uint64		number = generation_number(change_global_generation(extension));
-	uint64		serial;
-	PolicyRules *old = cached_rules;
-
-	if (old && old->number == number && old->serial == rows_serial())
-		return old;
-
-	pg_memory_barrier();		/* the counter first, the rows after */
-	serial = load_serial();
-	cached_rules = policy_load_rules(cache_context);
-	cached_rules->extension = extension;
-	cached_rules->number = number;
-	cached_rules->serial = serial;
-	if (old)
-		MemoryContextDelete(old->context);
-	return cached_rules;
-}
-
-/* Place for a tenant in the cache; an overfull cache is emptied first. */
-static CachedTenant *
-enter_tenant(const PolicyRules *rules, const char *name)
-{
-	CachedTenant *c;
-	bool		found;
-
-	if (hash_get_num_entries(cached_tenants) >= MAX_TENANTS &&
-		!hash_search(cached_tenants, name, HASH_FIND, NULL))
-	{
-		HASH_SEQ_STATUS status;
-
-		hash_seq_init(&status, cached_tenants);
-		while ((c = hash_seq_search(&status)) != NULL)
-		{
-			if (c->tenant.context)
-				MemoryContextDelete(c->tenant.context);
-		}
-		hash_destroy(cached_tenants);
-		cache_extension = InvalidOid;	/* should the next line fail */
-		cached_tenants = make_tenant_cache();
-		cache_extension = rules->extension;
-	}
-	c = hash_search(cached_tenants, name, HASH_ENTER, &found);
-	if (!found)
-	{
-		c->serial = 0;
-		c->tenant.context = NULL;
-	}
-	return c;
-}
-
-/* The current state of a tenant; valid until the next call. */
-static const CachedTenant *
-current_tenant(const PolicyRules *rules, const char *name)
-{
-	uint64		number = generation_number(change_tenant_generation(rules->extension,
-																	name));
-	CachedTenant *c = enter_tenant(rules, name);
-	uint64		serial;
-
-	if (c->serial == rows_serial() && c->number == number &&
-		c->global_number == rules->number)
-		return c;
-
-	pg_memory_barrier();
-	serial = load_serial();
-	c->serial = 0;				/* should loading fail */
-	if (c->tenant.context)
-		MemoryContextDelete(c->tenant.context);
-	c->tenant.context = NULL;
-	policy_load_tenant(cache_context, name, &c->tenant);
-	c->number = number;
-	c->global_number = rules->number;
-	c->serial = serial;
-	return c;
-}
-
-/* Looks a name up in one of the hash tables of the rules. */
-static const void *
-find_rule(HTAB *table, const char *name)
-{
-	if (strlen(name) >= QUOTA_NAME_LEN)
-		return NULL;
-	return hash_search(table, name, HASH_FIND, NULL);
 }
 
 /* ---- plans ---- */
@@ -412,7 +239,7 @@ make_plan(const QuotaCall *call, const PolicyRules *rules,
 	source.rules = rules;
 	source.provider = provider;
 	source.tenant = &tenant->tenant;
-	source.tier = find_rule(rules->tiers, tenant->tenant.tier);
+	source.tier = policy_find(rules->tiers, tenant->tenant.tier);
 	source.rank = rank;
 	source.global_deleted_ns = (int64)
 		pg_atomic_read_u64(&quota_shared->generations[global].deleted_ns);
@@ -439,9 +266,9 @@ renew_plan(const QuotaCall *call, const PolicyRules *rules,
 		   const PolicyProvider *provider, bool missing_ok)
 {
 	/* nobody is called "", so there are no rows of it */
-	const CachedTenant *tenant = current_tenant(rules, call->tenant ?
+	const CachedTenant *tenant = policy_tenant(rules, call->tenant ?
 												call->tenant : "");
-	const PolicyClass *class_row = find_rule(rules->classes, call->class_name);
+	const PolicyClass *class_row = policy_find(rules->classes, call->class_name);
 	bool		no_tenant = call->tenant && !tenant->tenant.exists;
 	char		bytes[MAX_PLAN_KEY];
 	QuotaPlan  *plan;
@@ -472,14 +299,16 @@ static QuotaPlan *
 find_plan(const QuotaCall *given, bool missing_ok)
 {
 	QuotaCall	call = *given;
-	const PolicyRules *rules = current_rules();
+	const PolicyRules *rules = policy_rules();
 	const PolicyProvider *provider;
 	char		bytes[MAX_PLAN_KEY];
 	CachedPlan *c;
 
 	if (call.provider == NULL)
 		quota_error_null("provider");
-	provider = find_rule(rules->providers, call.provider);
+	provider = policy_find(rules->providers, call.provider);
+	if (rules->extension != cache_extension)
+		reset_cache(rules->extension);
 	free_retired();
 	if (call.class_name == NULL)
 		call.class_name = DEFAULT_CLASS;
@@ -490,7 +319,7 @@ find_plan(const QuotaCall *given, bool missing_ok)
 										bytes);
 
 		c = hash_search(cached_plans, &key, HASH_FIND, NULL);
-		if (c && c->serial == rows_serial() && quota_plan_is_current(c->plan))
+		if (c && c->serial == policy_serial() && quota_plan_is_current(c->plan))
 		{
 			dlist_move_head(&plans_by_use, &c->node);
 			return c->plan;
@@ -520,67 +349,6 @@ quota_plan_unchecked(const QuotaCall *call)
 bool
 quota_plan_is_current(const QuotaPlan *plan)
 {
-	return generation_number(plan->global_generation) == plan->global_number &&
-		generation_number(plan->generation) == plan->tenant_number;
-}
-
-/* ---- single facts ---- */
-
-/* See policy.h. */
-int64
-quota_tenant_weight(const char *tenant)
-{
-	const PolicyRules *rules = current_rules();
-	const PolicyTenant *t;
-	const PolicyTier *tier;
-
-	if (strlen(tenant) >= QUOTA_NAME_LEN)
-		return 0;
-	t = &current_tenant(rules, tenant)->tenant;
-	if (!t->exists)
-		return 0;
-	if (t->weight_milli > 0)
-		return t->weight_milli;
-	tier = find_rule(rules->tiers, t->tier);
-	return tier ? tier->weight_milli : 1000;
-}
-
-/* See policy.h. */
-int
-quota_class_rank(const char *class_name)
-{
-	const PolicyClass *c = find_rule(current_rules()->classes, class_name);
-
-	return c ? c->rank : -1;
-}
-
-/* See policy.h. */
-bool
-quota_tenant_exists(const char *tenant)
-{
-	const PolicyRules *rules = current_rules();
-
-	return (strlen(tenant) < QUOTA_NAME_LEN &&
-			current_tenant(rules, tenant)->tenant.exists) ||
-		!config_any_row(QUOTA_REL_TENANTS);
-}
-
-/* See policy.h. */
-bool
-quota_provider_exists(const char *provider)
-{
-	const PolicyRules *rules = current_rules();
-
-	return find_rule(rules->providers, provider) ||
-		hash_get_num_entries(rules->providers) == 0;
-}
-
-/* See policy.h. */
-bool
-quota_class_exists(const char *class_name)
-{
-	const PolicyRules *rules = current_rules();
-
-	return find_rule(rules->classes, class_name) ||
-		hash_get_num_entries(rules->classes) == 0;
+	return policy_generation(plan->global_generation) == plan->global_number &&
+		policy_generation(plan->generation) == plan->tenant_number;
 }

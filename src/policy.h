@@ -130,6 +130,12 @@ extern QuotaPlan *quota_plan_unchecked(const QuotaCall *call);
  */
 extern bool quota_policy_committed(bool only);
 
+/*
+ * Keys of tenant, share and flow, from the plan's extension and names.  Throws
+ * when out of memory.
+ */
+extern void quota_plan_identify(QuotaPlan *plan);
+
 /* The tenant's current weight times 1000, 0 when it has no row. */
 extern int64 quota_tenant_weight(const char *tenant);
 

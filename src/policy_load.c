@@ -12,7 +12,6 @@
 
 #include "config.h"
 #include "policy_amount.h"
-#include "shmem.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
@@ -46,15 +45,6 @@ name_table(const char *what, Size entry_size, MemoryContext context)
 	return hash_create(what, 32, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 }
 
-/* Equal, where NULL equals only NULL? */
-static bool
-same_name(const char *a, const char *b)
-{
-	if (a == NULL || b == NULL)
-		return a == b;
-	return strcmp(a, b) == 0;
-}
-
 /* The override of a limit, NULL if there is none. */
 const PolicyOverride *
 policy_find_override(const List *overrides, const PolicyLimit *limit)
@@ -66,7 +56,7 @@ policy_find_override(const List *overrides, const PolicyLimit *limit)
 		const PolicyOverride *o = lfirst(lc);
 
 		if (strcmp(o->name, limit->name) == 0 &&
-			same_name(o->provider, limit->provider))
+			config_same_name(o->provider, limit->provider))
 			return o;
 	}
 	return NULL;

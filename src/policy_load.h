@@ -97,7 +97,7 @@ typedef struct PolicyRules
 } PolicyRules;
 
 /*
- * The content of a tenant; what identifies a cached one is in policy.c.
+ * The content of a tenant; what identifies a cached one is in policy_cache.h.
  */
 typedef struct PolicyTenant
 {

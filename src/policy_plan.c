@@ -149,18 +149,18 @@ identify(QuotaTerm *t, const PolicySource *s, const char *provider, int per)
 	t->label = make_label(per, values);
 }
 
-/* Keys of tenant, share and flow. */
-static void
-identify_plan(QuotaPlan *plan, const PolicySource *s)
+/* See policy.h. */
+void
+quota_plan_identify(QuotaPlan *plan)
 {
-	const char *parts[] = {s->call->provider, s->call->tenant,
-	s->call->class_name, s->call->endpoint};
+	const char *parts[] = {plan->provider, plan->tenant, plan->class_name,
+	plan->endpoint};
 
-	plan->tenant_key = quota_key(MyDatabaseId, s->extension,
+	plan->tenant_key = quota_key(MyDatabaseId, plan->extension,
 								 QUOTA_SPACE_TENANT, 2, parts);
-	plan->share_key = quota_key(MyDatabaseId, s->extension,
+	plan->share_key = quota_key(MyDatabaseId, plan->extension,
 								QUOTA_SPACE_SHARE, 3, parts);
-	plan->flow_key = quota_key(MyDatabaseId, s->extension,
+	plan->flow_key = quota_key(MyDatabaseId, plan->extension,
 							   QUOTA_SPACE_FLOW, 4, parts);
 }
 
@@ -386,7 +386,7 @@ longest_lifetime(const PolicySource *s)
 	return longest;
 }
 
-/* Everything of a plan but terms and strings. */
+/* Everything of a plan but terms, strings and keys. */
 static void
 fill_plan(QuotaPlan *plan, const PolicySource *s)
 {
@@ -406,7 +406,6 @@ fill_plan(QuotaPlan *plan, const PolicySource *s)
 	plan->retry_base_ns = s->provider->retry_base_ns;
 	plan->retry_max_ns = s->provider->retry_max_ns;
 	plan->lost_refunds = s->provider->lost_refunds;
-	identify_plan(plan, s);
 }
 
 /* Bytes of a plan with all its strings. */
@@ -439,6 +438,7 @@ pack(const Draft *d, MemoryContext context)
 	plan->endpoint = pack_string(&end, call->endpoint);
 	plan->class_name = pack_string(&end, call->class_name);
 	plan->share_unit = pack_string(&end, d->source->provider->share_unit);
+	quota_plan_identify(plan);
 	plan->nterms = d->n;
 	for (int i = 0; i < d->n; i++)
 	{

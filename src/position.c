@@ -76,6 +76,7 @@
 
 static const PositionNews no_news = {POSITION_NONE, POSITION_NONE, POSITION_NONE};
 
+/* The least of both, each by itself. */
 static PositionNews
 least_news(PositionNews a, PositionNews b)
 {

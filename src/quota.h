@@ -76,11 +76,12 @@ extern PGDLLIMPORT bool quota_testing;
 
 /*
  * The first line of every SQL entry point: not preloaded -> 55000; absorbs
- * pending invalidations.  quota_enter_write
- * also refuses a standby and a READ ONLY transaction (25006) and parallel
- * mode, naming "function".
+ * pending invalidations.  quota_enter_primary also refuses a standby (25006) and
+ * parallel mode (25000), quota_enter_write a READ ONLY transaction (25006) as
+ * well; both name "function".
  */
 extern void quota_enter(void);
+extern void quota_enter_primary(const char *function);
 extern void quota_enter_write(const char *function);
 
 /* ---- clock.c ---- */

@@ -32,8 +32,9 @@ is_idle(QuotaBucket *b, int64 now_ns)
 	return false;
 }
 
-static void
-drop_bucket(uint32 index)
+/* See shmem.h. */
+void
+quota_drop_bucket(uint32 index)
 {
 	QuotaBucket *b = &quota_buckets[index];
 
@@ -85,10 +86,10 @@ reclaim_buckets(void)
 		if (!entry->used || owner >= (uint32) quota_max_providers)
 			continue;
 		LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
-		if (entry->used && entry->owner == owner &&
+		if (quota_owned(entry, owner) &&
 			is_idle(&quota_buckets[i], quota_now_ns()))
 		{
-			drop_bucket(i);
+			quota_drop_bucket(i);
 			freed++;
 		}
 		LWLockRelease(&quota_slots[owner].lock);

@@ -109,6 +109,7 @@ code_owner(const Trigger *trigger)
 	return function_owner(trigger->tgfoid);
 }
 
+/* The row trigger fires on this command. */
 static bool
 fires_on(const Trigger *trigger, CmdType operation)
 {

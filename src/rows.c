@@ -89,12 +89,14 @@ row_open(QuotaRelation rel)
 	return table;
 }
 
+/* See rows.h. */
 void
 row_will_delete(RowTable *table)
 {
 	table->lock_mode = LockTupleExclusive;
 }
 
+/* The table, for its descriptor. */
 Relation
 row_relation(RowTable *table)
 {
@@ -113,6 +115,7 @@ row_slot(RowTable *table)
 	return slot;
 }
 
+/* Ends and frees the writer, if there is one. */
 static void
 writer_end(RowTable *table)
 {
@@ -142,6 +145,7 @@ row_close(RowTable *table)
 
 /* ---- scans ---- */
 
+/* See rows.h.  Throws when the index is missing. */
 RowScan *
 row_scan_begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys)
 {
@@ -160,6 +164,7 @@ row_scan_begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys)
 	return scan;
 }
 
+/* One step of a scan; see row_scan_next() in rows.h. */
 static bool
 scan_step(RowScan *scan, ScanDirection direction, TupleTableSlot *slot,
 		  bool *in_progress)
@@ -174,18 +179,21 @@ scan_step(RowScan *scan, ScanDirection direction, TupleTableSlot *slot,
 	return true;
 }
 
+/* See rows.h. */
 bool
 row_scan_next(RowScan *scan, TupleTableSlot *slot, bool *in_progress)
 {
 	return scan_step(scan, ForwardScanDirection, slot, in_progress);
 }
 
+/* See rows.h. */
 bool
 row_scan_back(RowScan *scan, TupleTableSlot *slot, bool *in_progress)
 {
 	return scan_step(scan, BackwardScanDirection, slot, in_progress);
 }
 
+/* Ends the scan; the lock on its index goes too. */
 void
 row_scan_end(RowScan *scan)
 {
@@ -194,6 +202,7 @@ row_scan_end(RowScan *scan)
 	pfree(scan);
 }
 
+/* See rows.h. */
 bool
 row_is_ours(TupleTableSlot *slot)
 {
@@ -319,6 +328,7 @@ write_begin(RowTable *table, CmdType operation)
 	return begin;
 }
 
+/* Ends a write: its triggers fire, its rows become visible to us. */
 static void
 write_end(RowTable *table, WriteBegin begin)
 {
@@ -332,6 +342,7 @@ write_end(RowTable *table, WriteBegin begin)
 	row_role_leave(begin.user);
 }
 
+/* 27000 */
 static void
 write_suppressed(RowTable *table)
 {
@@ -350,6 +361,7 @@ check_written(RowTable *table)
 		write_suppressed(table);
 }
 
+/* See rows.h. */
 void
 row_insert(RowTable *table, const Datum *values, const bool *nulls)
 {
@@ -403,6 +415,7 @@ updated_columns(RowTable *table, const bool *replace)
 	return columns;
 }
 
+/* See rows.h. */
 void
 row_update(RowTable *table, TupleTableSlot *slot, const Datum *values,
 		   const bool *nulls, const bool *replace)
@@ -427,6 +440,7 @@ row_update(RowTable *table, TupleTableSlot *slot, const Datum *values,
 	bms_free(columns);
 }
 
+/* See rows.h. */
 void
 row_delete(RowTable *table, TupleTableSlot *slot)
 {

@@ -44,6 +44,7 @@ final_amount(const QuotaPart *part, Keep keep, const QuotaUnits *units, int n)
 	return part->amount;
 }
 
+/* Says of every part but concurrency what stays charged; lock held. */
 static void
 set_finals(uint32 index, Keep keep, const QuotaUnits *units, int64 now_ns)
 {
@@ -121,9 +122,11 @@ quota_settle(PG_FUNCTION_ARGS)
 	QuotaUnits *units;
 
 	quota_enter_write("quota_settle()");
-	permit = quota_arg_int64(fcinfo, 0, "permit", PG_INT64_MIN, PG_INT64_MAX);
 	billed = quota_arg_bool(fcinfo, 1, "billed");
 	units = quota_arg_units(fcinfo, 2);
+	if (PG_ARGISNULL(0))		/* the call had nothing to settle */
+		PG_RETURN_VOID();
+	permit = PG_GETARG_INT64(0);
 	if (!quota_settle_permit(permit, billed, units))
 		quota_error_permit(permit);
 	PG_RETURN_VOID();
@@ -136,7 +139,9 @@ quota_release(PG_FUNCTION_ARGS)
 	int64		permit;
 
 	quota_enter_write("quota_release()");
-	permit = quota_arg_int64(fcinfo, 0, "permit", PG_INT64_MIN, PG_INT64_MAX);
+	if (PG_ARGISNULL(0))
+		PG_RETURN_VOID();
+	permit = PG_GETARG_INT64(0);
 	if (!finish(permit, KEEP_NOTHING, NULL))
 		quota_error_permit(permit);
 	PG_RETURN_VOID();

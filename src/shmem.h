@@ -21,17 +21,19 @@
  * chains, free lists and the fields key, chain, used and owner of all objects;
  * an owner's lock is held as well whenever an object it owns is inserted or
  * removed, so holding either is enough to rely on (owner, key) of an object.
+ * A slot, which owns itself, is made under the directory lock alone, before
+ * anybody can find it.
  *
- * Order: database slot's lock, provider slots' locks by rising index,
- * directory; events_lock is a leaf like it and taken together with no other
- * leaf.  A backend holds more than one provider slot's lock nowhere.
+ * Order: a database slot's lock, a provider slot's lock, directory or
+ * events_lock; never two of one kind.  permit_expire() alone asks for a database
+ * slot's lock while it has a provider slot's, and does not wait for it.
  * While any of these is held: no allocation, no error, no catalog access, no
  * I/O, no wait except for a lock further right in this order.
  *
  * A backend may remember an index across transactions if it verifies, under
  * the slot's lock, that owner and key still match (quota_bucket_is()).  To rely
- * on it without verifying it must hold a pin (field pins), which only the
- * journal and permits do: a pinned object is never removed.
+ * on it without verifying it must hold a pin (field pins), as the journal, permits
+ * and objects that name another one do: a pinned object is never removed.
  */
 #ifndef QUOTA_SHMEM_H
 #define QUOTA_SHMEM_H
@@ -48,7 +50,7 @@
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 
-/* Head of every object that is found by key (table.c). */
+/* Head of every object that is found by key (directory.c). */
 typedef struct QuotaEntry
 {
 	QuotaKey	key;
@@ -286,7 +288,7 @@ typedef struct QuotaSlot
 								 * history; the running worker's alone */
 } QuotaSlot;
 
-/* Change counters, hashed by database and tenant; see policy.c. */
+/* Change counters, hashed by database and tenant; see change.c. */
 #define QUOTA_N_GENERATIONS 1024
 
 typedef struct QuotaGeneration
@@ -387,6 +389,8 @@ extern void quota_remove_bucket(uint32 index);
 extern void quota_remove_tenant(uint32 index);
 extern void quota_remove_share(uint32 index);
 extern void quota_remove_flow(uint32 index);
+/* a bucket that nothing pins, and its tenant's charge for its place; reclaim.c */
+extern void quota_drop_bucket(uint32 index);
 /* a slot that owns nothing any more; its lock is held */
 extern void quota_remove_slot(uint32 index);
 
@@ -410,14 +414,23 @@ extern uint32 quota_slot_restore(const QuotaKey *key, Oid database,
 								 Oid extension, const char *provider);
 
 /*
- * Makes room: drops idle full buckets and everything of databases and
- * extensions that are gone.  Caller holds no lock.  True if anything was freed.
+ * Makes room: forgets idle full buckets, lost permits, idle flows, and everything
+ * of databases and extensions that are gone.  In a transaction; the caller holds
+ * no lock; may throw.  True if anything was freed.
  */
 extern bool quota_reclaim(void);
 
 /* reports that a table is full; 53400, hint names the setting */
 pg_noreturn extern void quota_table_full(const char *what, const char *setting, int size);
 
+/* The object is in use and the slot's. */
+static inline bool
+quota_owned(const QuotaEntry *entry, uint32 slot)
+{
+	return entry->used && entry->owner == slot;
+}
+
+/* The index still names the bucket with this key; the owner's lock is held. */
 static inline bool
 quota_bucket_is(uint32 index, uint32 owner, const QuotaKey *key)
 {
@@ -426,8 +439,7 @@ quota_bucket_is(uint32 index, uint32 owner, const QuotaKey *key)
 	if (index >= (uint32) quota_max_buckets)
 		return false;
 	b = &quota_buckets[index];
-	return b->entry.used && b->entry.owner == owner &&
-		quota_key_equal(&b->entry.key, key);
+	return quota_owned(&b->entry, owner) && quota_key_equal(&b->entry.key, key);
 }
 
 #endif							/* QUOTA_SHMEM_H */

@@ -90,6 +90,7 @@ typedef struct Writer
 	bool		ok;
 } Writer;
 
+/* Writes a piece and adds it to the checksum; notes what fails. */
 static void
 put(Writer *writer, const void *data, size_t size)
 {
@@ -97,6 +98,7 @@ put(Writer *writer, const void *data, size_t size)
 	writer->ok = writer->ok && fwrite(data, size, 1, writer->file) == 1;
 }
 
+/* All but which shutdown this is. */
 static void
 fill_header(StateHeader *header)
 {
@@ -123,6 +125,7 @@ fill_header(StateHeader *header)
 		(uint32) (quota_shared->event_head - quota_shared->event_tail);
 }
 
+/* Writes all slots. */
 static void
 put_slots(Writer *writer)
 {
@@ -142,6 +145,7 @@ put_slots(Writer *writer)
 	}
 }
 
+/* Writes all tenants. */
 static void
 put_tenants(Writer *writer)
 {
@@ -156,6 +160,7 @@ put_tenants(Writer *writer)
 	}
 }
 
+/* Writes all buckets. */
 static void
 put_buckets(Writer *writer)
 {
@@ -170,6 +175,7 @@ put_buckets(Writer *writer)
 	}
 }
 
+/* Writes the permits of committed transactions. */
 static void
 put_permits(Writer *writer)
 {
@@ -184,6 +190,7 @@ put_permits(Writer *writer)
 	}
 }
 
+/* Writes the events that no worker has written. */
 static void
 put_events(Writer *writer)
 {
@@ -350,7 +357,7 @@ start_anew(void)
 }
 
 /* See state.h. */
-bool
+void
 quota_state_load(void)
 {
 	State		state = {0};
@@ -380,5 +387,4 @@ quota_state_load(void)
 				 errdetail("Rate limits start drained, and permits that were open count until they end.")));
 	if (found)
 		pfree(state.file);
-	return found && reason == NULL;
 }

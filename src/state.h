@@ -9,10 +9,10 @@
 
 /*
  * Postmaster, at start, tables empty and locks ready: continues from the state
- * file, or starts a new crash epoch with a new secret and clock.  True if
- * restored.  Never throws for what is in the file.
+ * file, or starts a new crash epoch with a new secret and clock.  Never throws
+ * for what is in the file.
  */
-extern bool quota_state_load(void);
+extern void quota_state_load(void);
 
 /* on_shmem_exit callback of the postmaster */
 extern void quota_state_save(int code, Datum arg);

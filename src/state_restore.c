@@ -39,6 +39,7 @@ get(const State *state, int kind, uint32 i, void *record)
 		   state_record_size[kind]);
 }
 
+/* First, as everything else is owned by a slot. */
 static void
 restore_slots(State *state)
 {
@@ -92,6 +93,7 @@ restore_charged_tenant(const State *state, QuotaBucket *bucket)
 	pg_atomic_fetch_add_u32(&quota_tenants[bucket->tenant].nbuckets, 1);
 }
 
+/* As they were; what permits count for in them is added by restore_parts(). */
 static void
 restore_buckets(State *state)
 {
@@ -157,6 +159,7 @@ restore_parts(const State *state, QuotaPermit *permit)
 	}
 }
 
+/* Puts a permit into its place, which was taken off the free list. */
 static void
 restore_permit(const State *state, uint32 index, const QuotaPermit *saved)
 {
@@ -201,6 +204,7 @@ restore_permits(const State *state)
 	}
 }
 
+/* From the start of the ring. */
 static void
 restore_events(const State *state)
 {

@@ -26,12 +26,6 @@
 #include "utils/syscache.h"
 #include "worker.h"
 
-static inline bool
-owned(const QuotaEntry *entry, uint32 slot)
-{
-	return entry->used && entry->owner == slot;
-}
-
 /* Does an open transaction still need anything of the slot?  Lock held. */
 static bool
 in_use(uint32 slot)
@@ -41,11 +35,11 @@ in_use(uint32 slot)
 			quota_permits[i].owner == slot)
 			return true;
 	for (int i = 0; i < quota_max_buckets; i++)
-		if (owned(&quota_buckets[i].entry, slot) &&
+		if (quota_owned(&quota_buckets[i].entry, slot) &&
 			pg_atomic_read_u32(&quota_buckets[i].pins) > 0)
 			return true;
 	for (int i = 0; i < quota_max_flows; i++)
-		if (owned(&quota_flows[i].entry, slot) &&
+		if (quota_owned(&quota_flows[i].entry, slot) &&
 			pg_atomic_read_u32(&quota_flows[i].pins) > 0)
 			return true;
 	return quota_slots[slot].queue_load == QUOTA_LOAD_LOADING ||
@@ -53,35 +47,21 @@ in_use(uint32 slot)
 		 quota_slots[slot].worker_pid != MyProcPid);
 }
 
-/* Removes a bucket; the tenant it is charged to may be another slot's. */
-static void
-remove_bucket(uint32 index)
-{
-	uint32		tenant = quota_buckets[index].tenant;
-
-	if (tenant != QUOTA_NO_INDEX)
-	{
-		pg_atomic_fetch_sub_u32(&quota_tenants[tenant].nbuckets, 1);
-		pg_atomic_fetch_sub_u32(&quota_tenants[tenant].pins, 1);
-	}
-	quota_remove_bucket(index);
-}
-
 /* Removes all objects of the slot; lock held, nothing is in use. */
 static void
 remove_objects(uint32 slot)
 {
 	for (int i = 0; i < quota_max_flows; i++)
-		if (owned(&quota_flows[i].entry, slot))
+		if (quota_owned(&quota_flows[i].entry, slot))
 			quota_remove_flow((uint32) i);
 	for (int i = 0; i < quota_max_flows; i++)
-		if (owned(&quota_shares[i].entry, slot))
+		if (quota_owned(&quota_shares[i].entry, slot))
 			quota_remove_share((uint32) i);
 	for (int i = 0; i < quota_max_buckets; i++)
-		if (owned(&quota_buckets[i].entry, slot))
-			remove_bucket((uint32) i);
+		if (quota_owned(&quota_buckets[i].entry, slot))
+			quota_drop_bucket((uint32) i);
 	for (int i = 0; i < quota_max_tenants; i++)
-		if (owned(&quota_tenants[i].entry, slot))
+		if (quota_owned(&quota_tenants[i].entry, slot))
 			quota_remove_tenant((uint32) i);
 	flow_slot_init(slot);
 	quota_slots[slot].stale_tenants = QUOTA_NO_INDEX;

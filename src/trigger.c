@@ -2,12 +2,14 @@
  * trigger.c
  *		The first line of every trigger function.
  *
- * Our trigger functions read rows by column number and write tables of ours with
- * the rights of the extension's owner.  Nobody else has EXECUTE on them, but
- * whoever has may attach them to any table: so each says where it belongs.
+ * Our trigger functions read rows by column number, and write tables of ours
+ * whatever rights the caller has.  Only the extension's owner has EXECUTE on them,
+ * but whoever has may attach them to any table: so each says where it belongs.
  */
 #include "trigger.h"
 
+#include "access/htup_details.h"
+#include "utils/builtins.h"
 #include "utils/rel.h"
 
 /* Does the trigger fire when and on what the function is made for? */
@@ -45,4 +47,15 @@ quota_trigger(FunctionCallInfo fcinfo, const TriggerShape *shape)
 						shape->function),
 				 errhint("It works for the tables of schema quota alone; drop any other trigger that calls it.")));
 	return td;
+}
+
+/* See trigger.h. */
+char *
+trigger_text(const TriggerData *td, HeapTuple row, int column)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(row, column,
+									 RelationGetDescr(td->tg_relation), &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
 }

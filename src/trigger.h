@@ -36,4 +36,7 @@ typedef struct TriggerShape
 extern TriggerData *quota_trigger(FunctionCallInfo fcinfo,
 								  const TriggerShape *shape);
 
+/* A text column of a row of the trigger's table; NULL for a null. */
+extern char *trigger_text(const TriggerData *td, HeapTuple row, int column);
+
 #endif							/* QUOTA_TRIGGER_H */

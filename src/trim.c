@@ -13,7 +13,6 @@
  */
 #include "trim.h"
 
-#include "access/xact.h"
 #include "clock.h"
 #include "commands/trigger.h"
 #include "event.h"
@@ -21,9 +20,8 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "row_role.h"
+#include "subxact.h"
 #include "utils/fmgroids.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 #define BATCH			1000	/* rows looked at in one transaction */
@@ -31,10 +29,6 @@
 
 #define MIN_INTERVAL_NS	(10 * QUOTA_NS_PER_S)
 #define MAX_INTERVAL_NS	(3600 * QUOTA_NS_PER_S)
-
-/* Columns of quota.events. */
-#define EVENT_ID		1
-#define EVENT_AT		2
 
 /* Rows of one transaction. */
 typedef struct Batch
@@ -60,6 +54,7 @@ next_walk(void)
 		Min(Max(interval, MIN_INTERVAL_NS), MAX_INTERVAL_NS);
 }
 
+/* An empty batch for a table. */
 static Batch *
 new_batch(QuotaRelation rel, QuotaRelation pkey)
 {
@@ -138,52 +133,32 @@ newest_event(RowTable *events)
 
 /* ---- deleting ---- */
 
-/* Deletes rows that still are what they were; throws what triggers throw. */
-static void
-delete_rows(const Batch *batch, const int64 *ids, int n)
+/* Some rows of a batch. */
+typedef struct Rows
 {
+	const Batch *batch;
+	const int64 *ids;
+	int			n;
+} Rows;
+
+/*
+ * Deletes rows that still are what they were; throws what triggers throw.  For
+ * subxact_try().
+ */
+static void
+delete_rows(void *arg)
+{
+	const Rows *rows = arg;
+	const Batch *batch = rows->batch;
 	RowTable   *table = row_open(batch->rel);
 	TupleTableSlot *slot = row_slot(table);
 
 	row_will_delete(table);
-	for (int i = 0; i < n; i++)
-		if (job_find(table, batch->pkey, ids[i], slot) == JOB_FOUND &&
+	for (int i = 0; i < rows->n; i++)
+		if (job_find(table, batch->pkey, rows->ids[i], slot) == JOB_FOUND &&
 			row_lock(table, slot) == ROW_LOCKED && is_doomed(batch, slot))
 			row_delete(table, slot);
 	row_close(table);
-}
-
-/*
- * The same in a subtransaction.  NULL when that went well, else what went wrong; a
- * cancel is passed on.
- */
-static ErrorData *
-try_delete(const Batch *batch, const int64 *ids, int n)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		delete_rows(batch, ids, n);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	if (error && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-		ReThrowError(error);
-	return error;
 }
 
 /* One by one, at least one of them; what fails stays. */
@@ -194,7 +169,8 @@ delete_each(Batch *batch, int64 until_ns)
 
 	for (int i = 0; i < batch->n; i++)
 	{
-		ErrorData  *error = try_delete(batch, &batch->ids[i], 1);
+		Rows		one = {batch, &batch->ids[i], 1};
+		ErrorData  *error = subxact_try(delete_rows, &one);
 
 		CHECK_FOR_INTERRUPTS();
 		if (error && !told)
@@ -217,9 +193,11 @@ delete_each(Batch *batch, int64 until_ns)
 static bool
 delete_batch(Batch *batch, int64 until_ns)
 {
+	Rows		all = {batch, batch->ids, batch->n};
+
 	/* so that each error is of the row that made it */
 	AfterTriggerSetState(makeNode(ConstraintsSetStmt));
-	if (batch->n == 0 || try_delete(batch, batch->ids, batch->n) == NULL)
+	if (batch->n == 0 || subxact_try(delete_rows, &all) == NULL)
 		return true;
 	delete_each(batch, until_ns);
 	return false;

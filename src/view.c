@@ -63,6 +63,7 @@ view_begin(View *view, FunctionCallInfo fcinfo)
 	return !RecoveryInProgress() && OidIsValid(view->extension);
 }
 
+/* The next column of the row. */
 static void
 put(View *view, Datum value, bool isnull)
 {
@@ -71,6 +72,7 @@ put(View *view, Datum value, bool isnull)
 	view->nulls[view->n++] = isnull;
 }
 
+/* The same, a number. */
 static void
 put_int64(View *view, int64 value)
 {
@@ -87,6 +89,7 @@ put_text(View *view, const char *value)
 		put(view, CStringGetTextDatum(value), false);
 }
 
+/* The same, null. */
 static void
 put_null(View *view)
 {
@@ -103,6 +106,7 @@ put_instant(View *view, int64 at_ns)
 	put(view, TimestampTzGetDatum(at_us), at_ns == QUOTA_NEVER);
 }
 
+/* Adds the row to the table and begins the next one. */
 static void
 put_row(View *view)
 {

@@ -5,10 +5,12 @@
  * Each chore is one short transaction, repeated while it says that it is wanted
  * at once, for a bounded time: DROP DATABASE waits 5 seconds for the connection to
  * end, the next worker being a pause away.  So a run shares out two seconds: every
- * chore has its turn, and may use what those before it have left.  Every transaction first locks the extension in share mode,
- * without waiting, and looks whether it still is the one it works for.  DROP
- * EXTENSION takes that lock exclusively before it locks any table, so the two
- * cannot deadlock, and a chore never meets half of an extension.
+ * chore has its turn, and may use what those before it have left.
+ *
+ * Every transaction first locks the extension in share mode, without waiting, and
+ * looks whether it still is the one it works for.  DROP EXTENSION takes that lock
+ * exclusively before it locks any table, so the two cannot deadlock, and a chore
+ * never meets half of an extension.
  *
  * A chore that fails is reported, and the others go on; the launcher then waits
  * longer before it starts the next worker.
@@ -18,7 +20,6 @@
 #include "access/xact.h"
 #include "catalog.h"
 #include "catalog/pg_extension.h"
-#include "catalog/pg_type.h"
 #include "clock.h"
 #include "commands/extension.h"
 #include "credit.h"
@@ -31,9 +32,7 @@
 #include "row_role.h"
 #include "storage/lock.h"
 #include "trim.h"
-#include "utils/builtins.h"
 #include "utils/inval.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "worker.h"
 

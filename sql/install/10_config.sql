@@ -85,7 +85,7 @@ CREATE TABLE quota.providers (
 ) USING heap;
 COMMENT ON TABLE quota.providers IS 'Providers: each is one identity that a third party meters, such as an OAuth app or an API key.';
 COMMENT ON COLUMN quota.providers.provider IS 'Name of the provider.';
-COMMENT ON COLUMN quota.providers.account IS 'What the third party bills and may exhaust; several providers may share it. NULL = the provider''s own name.';
+COMMENT ON COLUMN quota.providers.account IS 'What the third party bills; several providers may share it. NULL = the provider''s own name. For people to read: no decision depends on it.';
 COMMENT ON COLUMN quota.providers.safety IS 'Fraction of what the provider documents that is used (external limits): above 0 to 1, at most six decimals.';
 COMMENT ON COLUMN quota.providers.share_unit IS 'Unit in which tenants'' shares of this provider are counted.';
 COMMENT ON COLUMN quota.providers.retry_base IS 'A failed job is tried again after a random time up to this, doubled with each attempt.';
@@ -167,6 +167,7 @@ CREATE TABLE quota.limits (
 ) USING heap;
 ALTER TABLE quota.limits REPLICA IDENTITY FULL;
 COMMENT ON TABLE quota.limits IS 'Limits: a call is admitted when every limit that matches it has room.';
+COMMENT ON INDEX quota.limits_key IS 'A provider has one limit of a name.';
 COMMENT ON COLUMN quota.limits.provider IS 'Calls to this provider; NULL = the limit counts calls to all providers together.';
 COMMENT ON COLUMN quota.limits.name IS 'Name of the limit.';
 COMMENT ON COLUMN quota.limits.endpoint IS 'Calls to these endpoints: a pattern in which * stands for any text; NULL = all calls.';
@@ -213,6 +214,7 @@ CREATE TABLE quota.tier_limits (
 ALTER TABLE quota.tier_limits REPLICA IDENTITY FULL;
 COMMENT ON TABLE quota.tier_limits IS 'What a limit is for the tenants of one tier. A row in which amount, burst and multiplier are NULL exempts them; a limit whose per does not include tenant can have no other.';
 COMMENT ON COLUMN quota.tier_limits.tier IS 'The tier.';
+COMMENT ON INDEX quota.tier_limits_key IS 'A tier has one row for a limit.';
 COMMENT ON COLUMN quota.tier_limits.provider IS 'Provider of the limit; NULL for a limit across providers.';
 COMMENT ON COLUMN quota.tier_limits.name IS 'Name of the limit.';
 COMMENT ON COLUMN quota.tier_limits.amount IS 'Instead of the limit''s amount; NULL = as it is.';
@@ -252,6 +254,7 @@ CREATE INDEX tenant_limits_exempt ON quota.tenant_limits (provider, name)
 	WHERE amount IS NULL AND burst IS NULL AND multiplier IS NULL;
 COMMENT ON TABLE quota.tenant_limits IS 'What a limit is for one tenant, whatever its tier says. A row in which amount, burst and multiplier are NULL exempts it, such as a tenant with credentials of its own; a limit whose per does not include tenant can have no other.';
 COMMENT ON INDEX quota.tenant_limits_exempt IS 'Limits from which some tenant is exempt.';
+COMMENT ON INDEX quota.tenant_limits_key IS 'A tenant has one row for a limit; found by tenant.';
 COMMENT ON COLUMN quota.tenant_limits.tenant IS 'The tenant.';
 COMMENT ON COLUMN quota.tenant_limits.provider IS 'Provider of the limit; NULL for a limit across providers.';
 COMMENT ON COLUMN quota.tenant_limits.name IS 'Name of the limit.';
@@ -277,6 +280,7 @@ CREATE TABLE quota.costs (
 ) USING heap;
 ALTER TABLE quota.costs REPLICA IDENTITY FULL;
 COMMENT ON TABLE quota.costs IS 'What one call costs. Without a row it costs 1 request and nothing of any other unit.';
+COMMENT ON INDEX quota.costs_key IS 'An endpoint has one cost in a unit.';
 COMMENT ON COLUMN quota.costs.provider IS 'The provider.';
 COMMENT ON COLUMN quota.costs.endpoint IS 'The endpoint, as calls name it (not a pattern); NULL = all that have no row of their own for this unit.';
 COMMENT ON COLUMN quota.costs.unit IS 'Name of the unit: request, credit, input_token, ...';

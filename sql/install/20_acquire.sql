@@ -11,7 +11,7 @@ CREATE TYPE quota_decision AS (
 	exhausted jsonb
 );
 COMMENT ON TYPE quota_decision IS
-'Answer of quota_acquire. admitted: the call may be made. granted: calls admitted. reason: ok, rate_limited, concurrency_limited, quota_exhausted (waiting does not help before the period ends), suspended, exceeds_capacity (never). limit_name: the limit that opens last. not_before: when asking again can succeed, the latest of all limits that said no; NULL when admitted, and when waiting does not help (exceeds_capacity, suspended, amount 0). remaining: further equal calls possible now; NULL = no limit. permit: to be settled after the call; NULL unless the call matched a concurrency or allowance limit or gave units. exhausted: every limit that said no, with name, unit, reason, needed, remaining, not_before.';
+'Answer of quota_acquire. admitted: the call may be made. granted: calls admitted. reason: ok, rate_limited, concurrency_limited, quota_exhausted (the credits of this period are spent, or held by calls that are not settled), suspended, exceeds_capacity (never). limit_name: the limit that opens last. not_before: when asking again can succeed at the latest, the latest of all limits that said no; for calls in flight and open holds the end of the oldest permit, which is mostly settled sooner; NULL when admitted, and when waiting does not help (exceeds_capacity, suspended, amount 0). remaining: further equal calls possible now; NULL = no limit. permit: to be settled after the call; NULL unless the call matched a concurrency or allowance limit or gave units. exhausted: every limit that said no, with name, unit, reason, needed, remaining, not_before.';
 
 CREATE FUNCTION quota_acquire(
 	tenant text,
@@ -45,7 +45,7 @@ RETURNS quota_decision
 AS 'MODULE_PATHNAME', 'quota_peek'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_peek(text, text, text, integer, jsonb, text, text, text, text, boolean) IS
-'What quota_acquire with the same arguments would answer now; charges nothing and counts nothing.';
+'What quota_acquire with the same arguments would answer now; charges nothing and counts nothing, and works in a READ ONLY transaction. Errors as quota_acquire; 25006 on a standby.';
 
 CREATE FUNCTION quota_explain(
 	tenant text,
@@ -73,7 +73,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_explain'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 5;
 COMMENT ON FUNCTION quota_explain(text, text, text, integer, jsonb, text, text, text, text, boolean) IS
-'One row for every limit that a call with these arguments matches: its bucket, its level, whether it would admit, and why. Charges nothing.';
+'One row for every limit that a call with these arguments matches: its bucket, its level, whether it would admit, and why. Charges nothing. Limits from which the tenant is exempt, or without an amount, have no row. Errors as quota_peek.';
 
 CREATE FUNCTION quota_settle(
 	permit bigint,
@@ -83,14 +83,14 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'quota_settle'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_settle(bigint, boolean, jsonb) IS
-'The call of this permit is over. Concurrency returns when the transaction commits; units replaces the estimates by true amounts; billed = false returns its credits, never its rate tokens: the provider counted the call. Errors: 55000 the permit is not open; 55P03 another transaction settles it; 22004 NULL permit or billed; 22023 malformed units.';
+'The call of this permit is over. Concurrency returns when the transaction commits; units replaces the estimates by true amounts; billed = false returns its credits, never its rate tokens: the provider counted the call. A NULL permit is that of a call with nothing to settle: nothing happens. units are per call of the permit. Errors: 55000 the permit is not open; 55P03 another transaction settles it; 22004 NULL billed; 22023 malformed units.';
 
 CREATE FUNCTION quota_release(permit bigint)
 RETURNS void
 AS 'MODULE_PATHNAME', 'quota_release'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_release(bigint) IS
-'The call of this permit was never sent: everything returns when the transaction commits, rate tokens too (less what has refilled since). Errors as quota_settle.';
+'The call of this permit was never sent: everything returns when the transaction commits, rate tokens too (less what has refilled since). A NULL permit: nothing happens. Errors as quota_settle.';
 
 CREATE FUNCTION quota_extend(permit bigint, by interval)
 RETURNS timestamptz

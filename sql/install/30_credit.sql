@@ -30,6 +30,7 @@ CREATE INDEX ledger_permit ON quota.ledger (permit) WHERE permit IS NOT NULL;
 COMMENT ON TABLE quota.ledger IS
 'Every credit spent or given, one entry each; entries are never changed. What an allowance has used is the sum of amount over the entries of its account charged in the current period. Written by quota_acquire, quota_dequeue, quota_settle, quota_grant and the like; direct INSERT is for restoring a dump.';
 COMMENT ON INDEX quota.ledger_account IS 'What an account has used in a period.';
+COMMENT ON SEQUENCE quota.ledger_id_seq IS 'Numbers of entries.';
 COMMENT ON INDEX quota.ledger_permit IS 'Entries of one permit.';
 COMMENT ON COLUMN quota.ledger.id IS 'Number of the entry, in order of writing.';
 COMMENT ON COLUMN quota.ledger.account IS 'Identity of the allowance: hash of provider, limit and what the limit is counted per.';

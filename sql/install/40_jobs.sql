@@ -43,6 +43,7 @@ CREATE INDEX jobs_flow ON quota.jobs (flow, id);
 COMMENT ON TABLE quota.jobs IS
 'Jobs: INSERT them (one row, many, COPY) in your own transaction; look at them here until quota.job_retention has passed since they finished, or longer if a foreign key of yours refers to them. Workers claim them with quota_dequeue.';
 COMMENT ON INDEX quota.jobs_flow IS 'Where dequeue looks for the oldest job of a flow.';
+COMMENT ON SEQUENCE quota.jobs_id_seq IS 'Numbers of jobs.';
 COMMENT ON COLUMN quota.jobs.id IS 'Number of the job; with attempt it is the fence of a lease.';
 COMMENT ON COLUMN quota.jobs.tenant IS 'For whom.';
 COMMENT ON COLUMN quota.jobs.provider IS 'Which provider the call goes to.';
@@ -193,46 +194,46 @@ CREATE FUNCTION quota_enqueue(tenant text, provider text, payload jsonb DEFAULT 
 	run_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL,
 	connection text DEFAULT NULL, max_attempts int DEFAULT NULL)
 	RETURNS quota_enqueued
-	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_enqueue';
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_enqueue';
 COMMENT ON FUNCTION quota_enqueue(text, text, jsonb, text, text, jsonb, timestamptz, text, text, int) IS
 'Adds a job, like an INSERT into quota.jobs, or returns the unfinished job of that provider with the same dedupe_key (created = false). Waits for an open transaction only if that has just used the same key. Write SELECT * FROM quota_enqueue(...): (quota_enqueue(...)).* calls it once per column.';
 
 CREATE FUNCTION quota_dequeue(provider text, max_jobs int DEFAULT 1,
 	worker text DEFAULT NULL, lease interval DEFAULT NULL)
 	RETURNS SETOF quota_job
-	LANGUAGE C ROWS 10 AS 'MODULE_PATHNAME', 'quota_dequeue';
+	LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'quota_dequeue';
 COMMENT ON FUNCTION quota_dequeue(text, int, text, interval) IS
 'Claims up to max_jobs jobs that may run now, in fair order, charges their limits and leases them (default: the lease of the provider). Jobs and direct calls (quota_acquire) spend from the same limits, and nothing is reserved for either: while direct calls keep the level of a limit low, a job that costs more than the level waits. If the transaction rolls back they are as if never claimed. All are claimed even if a LIMIT throws some away. In REPEATABLE READ, a SELECT of the same transaction may show the old version of a claimed job beside or instead of the new one; the row returned here is the true one. Write SELECT * FROM quota_dequeue(...).';
 
 CREATE FUNCTION quota_complete(id bigint, attempt int, result jsonb DEFAULT NULL,
 	units jsonb DEFAULT NULL)
 	RETURNS void
-	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_complete';
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_complete';
 COMMENT ON FUNCTION quota_complete(bigint, int, jsonb, jsonb) IS
 'Ends a job: succeeded. units are what it really used, where that differs from what was charged. Throws 55000 when the lease of (id, attempt) is over.';
 
 CREATE FUNCTION quota_complete_many(ids bigint[], attempts int[])
 	RETURNS void
-	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_complete_many';
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_complete_many';
 COMMENT ON FUNCTION quota_complete_many(bigint[], int[]) IS
 'Ends many jobs: succeeded. All or none.';
 
 CREATE FUNCTION quota_fail(id bigint, attempt int, error text, status int DEFAULT NULL,
 	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)
 	RETURNS text
-	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_fail';
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail';
 COMMENT ON FUNCTION quota_fail(bigint, int, text, int, jsonb, boolean, boolean) IS
 'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of the provider and not before the Retry-After of headers; failed after max_attempts or with retry => false. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over.';
 
 CREATE FUNCTION quota_extend_job(id bigint, attempt int, by interval)
 	RETURNS timestamptz
-	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_extend_job';
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_extend_job';
 COMMENT ON FUNCTION quota_extend_job(bigint, int, interval) IS
 'Prolongs the lease of a running job: it ends "by" from now, but never earlier than it did. Returns the new end. Throws 55000 when the lease of (id, attempt) is over.';
 
 CREATE FUNCTION quota_cancel(id bigint)
 	RETURNS boolean
-	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_cancel';
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_cancel';
 COMMENT ON FUNCTION quota_cancel(bigint) IS
 'Cancels a job that is waiting. False when it has finished already; 55000 when it is running, 55P03 when another transaction is working on it.';
 

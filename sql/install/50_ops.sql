@@ -10,6 +10,7 @@ CREATE TABLE quota.events (
 ) USING heap;
 COMMENT ON TABLE quota.events IS
 'What happened, kept as long as finished jobs (quota.job_retention) and at most 100000 rows. Changes of tenants are written by the transaction that makes them, all else by a background worker soon after the fact.';
+COMMENT ON SEQUENCE quota.events_id_seq IS 'Numbers of events.';
 COMMENT ON COLUMN quota.events.id IS 'Order in which events were written.';
 COMMENT ON COLUMN quota.events.at IS 'When it happened.';
 COMMENT ON COLUMN quota.events.kind IS
