@@ -5,19 +5,21 @@
  */
 #include "event.h"
 
-#include "executor/spi.h"
+#include "access/htup_details.h"
+#include "config.h"
 #include "trigger.h"
 #include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(quota_tenant_event);
 
-/* Text of a column in the old or the new row. */
-static char *
-column(TriggerData *td, HeapTuple row, const char *name)
+/* The tenant is suspended by this row. */
+static bool
+is_suspended(const TriggerData *td, HeapTuple row)
 {
-	TupleDesc	desc = RelationGetDescr(td->tg_relation);
+	bool		isnull;
 
-	return SPI_getvalue(row, desc, SPI_fnumber(desc, name));
+	return DatumGetBool(heap_getattr(row, TENANTS_SUSPENDED,
+									 RelationGetDescr(td->tg_relation), &isnull));
 }
 
 /* AFTER UPDATE OF tier, suspended ON quota.tenants, for each row. */
@@ -29,23 +31,16 @@ quota_tenant_event(PG_FUNCTION_ARGS)
 		.row = TRIGGER_ON_UPDATE
 	};
 	TriggerData *td = quota_trigger(fcinfo, &shape);
-	char	   *old_tier;
-	char	   *new_tier;
-	char	   *suspended;
-	char	   *tenant;
+	char	   *tenant = trigger_text(td, td->tg_newtuple, TENANTS_TENANT);
+	char	   *old_tier = trigger_text(td, td->tg_trigtuple, TENANTS_TIER);
+	char	   *new_tier = trigger_text(td, td->tg_newtuple, TENANTS_TIER);
+	bool		suspended = is_suspended(td, td->tg_newtuple);
 
-	SPI_connect();
-	tenant = column(td, td->tg_newtuple, "tenant");
-	old_tier = column(td, td->tg_trigtuple, "tier");
-	new_tier = column(td, td->tg_newtuple, "tier");
-	suspended = column(td, td->tg_newtuple, "suspended");
 	if (strcmp(old_tier, new_tier) != 0)
 		event_insert(quota_wall_us(), "tier_changed", NULL, tenant,
 					 psprintf("%s -> %s", old_tier, new_tier));
-	if (strcmp(suspended, column(td, td->tg_trigtuple, "suspended")) != 0)
-		event_insert(quota_wall_us(),
-					 suspended[0] == 't' ? "suspended" : "resumed", NULL, tenant,
-					 NULL);
-	SPI_finish();
+	if (suspended != is_suspended(td, td->tg_trigtuple))
+		event_insert(quota_wall_us(), suspended ? "suspended" : "resumed", NULL,
+					 tenant, NULL);
 	return PointerGetDatum(NULL);
 }

@@ -209,8 +209,10 @@ sub drain
 # claims take a while to be committed.  Who holds a lease is in nobody's way and
 # nobody in theirs.
 $njobs = 4000;
-value("INSERT INTO quota.jobs (id, tenant, provider, attempt)
-	SELECT i, 't0', 'p', 1 FROM generate_series(1, $njobs) i;
+my $flow = value("BEGIN; INSERT INTO quota.jobs (tenant, provider) VALUES ('t0', 'p')
+	RETURNING flow; ROLLBACK");
+value("INSERT INTO quota.jobs (id, tenant, provider, attempt, flow)
+	SELECT i, 't0', 'p', 1, $flow FROM generate_series(1, $njobs) i;
 	INSERT INTO claimed SELECT i, 1, 0 FROM generate_series(1, $njobs) i;
 	INSERT INTO retried SELECT i, 1 FROM generate_series(1, $njobs) i;
 	UPDATE quota.limits SET amount = 50 WHERE name = 'slots'");
