@@ -75,9 +75,9 @@ check_tier(TriggerData *td, HeapTuple row)
 {
 	char	   *tier = trigger_text(td, row, TENANTS_TIER);
 
-	if (tier &&
-		!any_row(QUOTA_REL_TIERS, QUOTA_REL_TIERS_PKEY, tier, NULL, NULL) &&
-		config_any_row(QUOTA_REL_TIERS))
+	/* in this order: a restore may commit all tiers between the two looks */
+	if (tier && config_any_row(QUOTA_REL_TIERS) &&
+		!any_row(QUOTA_REL_TIERS, QUOTA_REL_TIERS_PKEY, tier, NULL, NULL))
 		quota_error_no_such("tier", tier);
 }
 
