@@ -438,7 +438,7 @@ quota_balance(PG_FUNCTION_ARGS)
 	List	   *seen = NIL;
 	ListCell   *cell;
 
-	quota_enter();
+	quota_enter_primary("quota_balance()");
 	tenant = quota_arg_name(fcinfo, 0, "tenant", false);
 	provider = quota_arg_name(fcinfo, 1, "provider", false);
 	endpoint = quota_arg_name(fcinfo, 2, "endpoint", false);

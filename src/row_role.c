@@ -130,11 +130,16 @@ fires_on(const Trigger *trigger, CmdType operation)
 static bool
 role_for(Relation table, CmdType operation, Oid *role)
 {
-	const TriggerDesc *triggers = table->trigdesc;
+	TriggerDesc *triggers;
 	bool		found = false;
+	bool		ok = true;
 
 	*role = GetUserId();
-	for (int i = 0; is_worker && triggers && i < triggers->numtriggers; i++)
+	if (!is_worker)
+		return true;
+	/* a copy: looking at catalogs may rebuild the relation's */
+	triggers = CopyTriggerDesc(table->trigdesc);
+	for (int i = 0; ok && triggers && i < triggers->numtriggers; i++)
 	{
 		const Trigger *trigger = &triggers->triggers[i];
 		Oid			owner;
@@ -144,11 +149,12 @@ role_for(Relation table, CmdType operation, Oid *role)
 			continue;
 		owner = code_owner(trigger);
 		if (!OidIsValid(owner) || (found && owner != *role))
-			return false;
+			ok = false;
 		*role = owner;
 		found = true;
 	}
-	return true;
+	FreeTriggerDesc(triggers);
+	return ok;
 }
 
 /* See row_role.h. */
