@@ -80,7 +80,9 @@ append(JournalRecordType type, uint32 object)
 {
 	JournalRecord *r = &journal_records[journal_nrecords++];
 
-	Assert(journal_nrecords <= max_records);
+	/* an overrun would lose takes; nothing milder is allowed under a lock */
+	if (unlikely(journal_nrecords > max_records))
+		elog(PANIC, "quota journal has no room");
 	r->type = type;
 	r->sub = GetCurrentSubTransactionId();
 	r->object = object;

@@ -23,6 +23,7 @@ CREATE TABLE quota.jobs (
 	flow bigint NOT NULL,
 	CONSTRAINT jobs_id_check CHECK (id OPERATOR(pg_catalog.>) 0 AND id OPERATOR(pg_catalog.<) 9223372036854775807),
 	CONSTRAINT jobs_tenant_check CHECK (tenant OPERATOR(pg_catalog.<>) ''),
+	CONSTRAINT jobs_provider_check CHECK (provider OPERATOR(pg_catalog.<>) ''),
 	CONSTRAINT jobs_endpoint_check CHECK (endpoint OPERATOR(pg_catalog.<>) ''),
 	CONSTRAINT jobs_state_check CHECK (state OPERATOR(pg_catalog.=) ANY
 		(ARRAY['queued', 'scheduled', 'running', 'succeeded', 'failed', 'cancelled'])),
