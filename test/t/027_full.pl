@@ -1,0 +1,58 @@
+# G13: when a table of shared memory is full the answer is a clear error that names
+# the setting, nothing is lost or leaked, and what becomes idle makes room again.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+use QuotaTest;
+
+my $node = new_node('full',
+	'quota.max_buckets' => 64, 'quota.max_permits' => 16,
+	'quota.max_flows' => 16, 'quota.max_tenants' => 40);
+clock_set($node, '2026-01-01 00:00:00+00');
+$node->safe_psql('postgres', q(
+	INSERT INTO quota.tiers (tier) VALUES ('t');
+	INSERT INTO quota.tenants (tenant, tier) SELECT 'n' || i, 't' FROM generate_series(1, 60) i;
+	INSERT INTO quota.providers (provider, safety) VALUES ('p', 1), ('q', 1), ('r', 1);
+	INSERT INTO quota.limits (provider, name, kind, amount) VALUES ('p', 'flight', 'concurrency', 1000);
+	INSERT INTO quota.limits (provider, name, amount, period, burst, per)
+	VALUES ('q', 'rate', 10, '1 min', 10, '{tenant,user}'), ('r', 'rate', 10, '1 min', 10, '{tenant}');));
+
+# runs until an error comes; its SQLSTATE and hint
+sub first_error
+{
+	my ($sql) = @_;
+	my ($ret, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
+	my ($state) = $err =~ /ERROR:  (\w{5}):/;
+	my ($hint) = $err =~ /HINT:  (.*)/;
+	return ($state // 'none') . ' ' . ($hint // '');
+}
+
+like(first_error("SELECT count((quota_acquire('n1', 'p')).admitted) FROM generate_series(1, 17)"),
+	qr/^53400 Raise quota.max_permits/, 'permits');
+is(psql_value($node, "SELECT count(*) FROM quota.stat_permits"), '0',
+	'the failed transaction kept none');
+is(psql_value($node, "SELECT count((quota_acquire('n1', 'p')).admitted) FROM generate_series(1, 16)"),
+	'16', 'all places can be used');
+clock_advance($node, '61 s');
+is(psql_value($node, "SELECT admitted FROM quota_acquire('n1', 'p')"), 't',
+	'lost permits make room');
+
+like(first_error("SELECT count((quota_acquire('n1', 'q', \"user\" => 'u' || i)).admitted) FROM generate_series(1, 60) i"),
+	qr/^53400 Use fewer values of user/, 'buckets of one tenant');
+is(psql_value($node, "SELECT admitted FROM quota_acquire('n2', 'r')"), 't',
+	'another tenant has room');
+like(first_error("SELECT count((quota_acquire('n' || i, 'r')).admitted) FROM generate_series(1, 60) i"),
+	qr/^53400 Raise quota.max_(tenants|buckets)/, 'tenants or buckets');
+clock_advance($node, '2 min');
+is(psql_value($node, "SELECT admitted FROM quota_acquire('n50', 'r')"), 't',
+	'idle ones make room');
+
+like(first_error("INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 'n1', 'r', 'e' || i FROM generate_series(1, 17) i"),
+	qr/^53400 Raise quota.max_flows/, 'flows');
+is(psql_value($node, "SELECT count(*) FROM quota.jobs"), '0', 'no job was half enqueued');
+$node->safe_psql('postgres', "INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 'n1', 'r', 'e' || i FROM generate_series(1, 5) i");
+is(psql_value($node, "SELECT count(*) FROM quota_dequeue('r', 5)"), '5', 'others are claimed');
+is(psql_value($node, 'SELECT count(*) FROM quota_audit()'), '0', 'the audit is empty');
+$node->stop;
+done_testing();
