@@ -36,11 +36,14 @@ extern int	flow_reclaim(uint32 slot);
 
 /* ---- flow_order.c: whose turn it is ---- */
 
-/* Makes ready what time has made ready; to be called before picking. */
-extern void flow_wake(uint32 slot, int64 now_ns);
 /* The flow whose turn it is, QUOTA_NO_INDEX when none is READY. */
 extern uint32 flow_pick(uint32 slot);
 extern FairCharge flow_charge(uint32 flow, int64 cost);
+
+/* ---- flow_park.c: flows that can't run ---- */
+
+/* Makes ready what time has made ready; to be called before picking. */
+extern void flow_wake(uint32 slot, int64 now_ns);
 /*
  * Takes a flow that was refused out of the order until wake_ns or an event. For
  * refusals decided since the pick without releasing the lock, and of a head that
@@ -153,6 +156,9 @@ extern int	flow_compare_timers(const pairingheap_node *a,
 								const pairingheap_node *b, void *arg);
 extern void flow_share_unlink(QuotaShare *share);
 extern void flow_share_relink(QuotaShare *share);
+extern void flow_share_update(QuotaShare *share);
+extern void flow_leave_state(QuotaFlow *flow);
+extern void flow_park_leave(QuotaFlow *flow);
 extern void flow_set_timer(QuotaFlow *flow, int64 wake_ns);
 extern void flow_set_ready(QuotaFlow *flow);
 extern void flow_set_waiting(QuotaFlow *flow, int64 wake_ns);

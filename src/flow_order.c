@@ -17,13 +17,7 @@
  *				forbids it before wake_ns or an event
  *
  * A READY flow may have a timer too: when a returned job comes due, it goes
- * first in its share.
- *
- * EVENTS.  What opens a bucket frees the flows parked for it.  A try that takes,
- * finds that the job costs something else and returns what it took is no event
- * for flows that had parked before: they don't wait for that.  Were they freed,
- * two flows whose jobs are too dear could free each other for ever.  So parkings
- * are numbered, and an undo within a call frees only those that came later.
+ * first in its share.  flow_park.c blocks flows and wakes them again.
  *
  * A share that leaves its heap keeps its tag.  When it comes back, after
  * whatever absence, it joins behind what was dispatched meanwhile (fair_join).
@@ -69,19 +63,6 @@ flow_compare_flows(const pairingheap_node *a, const pairingheap_node *b,
 	return strcmp(y->endpoint, x->endpoint);
 }
 
-/* Flows of a slot by wake_ns. */
-int
-flow_compare_timers(const pairingheap_node *a, const pairingheap_node *b,
-					void *arg)
-{
-	const QuotaFlow *x = pairingheap_const_container(QuotaFlow, timer, a);
-	const QuotaFlow *y = pairingheap_const_container(QuotaFlow, timer, b);
-
-	if (x->wake_ns == y->wake_ns)
-		return 0;
-	return x->wake_ns < y->wake_ns ? 1 : -1;
-}
-
 /* Due times are below all ids, the longest due lowest. */
 static int64
 order_of(const QuotaFlow *flow)
@@ -109,8 +90,8 @@ flow_share_relink(QuotaShare *share)
 }
 
 /* The share has a READY flow again, or none any more. */
-static void
-share_update(QuotaShare *share)
+void
+flow_share_update(QuotaShare *share)
 {
 	bool		ready = !pairingheap_is_empty(&share->flows);
 
@@ -131,45 +112,25 @@ share_update(QuotaShare *share)
 
 /* ---- states ---- */
 
-/* wake_ns QUOTA_NEVER: no timer. */
-void
-flow_set_timer(QuotaFlow *flow, int64 wake_ns)
-{
-	pairingheap *timers = &slot_of(flow)->timers;
-
-	if (flow->wake_ns == wake_ns)
-		return;
-	if (flow->wake_ns != QUOTA_NEVER)
-		pairingheap_remove(timers, &flow->timer);
-	flow->wake_ns = wake_ns;
-	if (wake_ns != QUOTA_NEVER)
-		pairingheap_add(timers, &flow->timer);
-}
-
 /* Leaves heap and lists of its state; the caller sets a new state. */
-static void
-leave_state(QuotaFlow *flow)
+void
+flow_leave_state(QuotaFlow *flow)
 {
 	if (flow->state == QUOTA_FLOW_READY)
 		pairingheap_remove(&share_of(flow)->flows, &flow->node);
-	if (flow->blocked)
-	{
-		dlist_delete(&flow->tenant_node);
-		dlist_delete(&flow->slot_node);
-		flow->blocked = false;
-	}
+	flow_park_leave(flow);
 }
 
 /* A job may be ready. */
 void
 flow_set_ready(QuotaFlow *flow)
 {
-	leave_state(flow);
+	flow_leave_state(flow);
 	flow->state = QUOTA_FLOW_READY;
 	flow->reason = QUOTA_OK;
 	flow->order = order_of(flow);
 	pairingheap_add(&share_of(flow)->flows, &flow->node);
-	share_update(share_of(flow));
+	flow_share_update(share_of(flow));
 	flow_set_timer(flow, flow->due ? QUOTA_NEVER : flow->position.next_due);
 }
 
@@ -177,30 +138,11 @@ flow_set_ready(QuotaFlow *flow)
 void
 flow_set_waiting(QuotaFlow *flow, int64 wake_ns)
 {
-	leave_state(flow);
+	flow_leave_state(flow);
 	flow->state = wake_ns == QUOTA_NEVER ? QUOTA_FLOW_IDLE : QUOTA_FLOW_PARKED;
 	flow->reason = flow->depth > 0 ? QUOTA_SCHEDULED : QUOTA_EMPTY;
-	share_update(share_of(flow));
+	flow_share_update(share_of(flow));
 	flow_set_timer(flow, wake_ns);
-}
-
-/* See flow.h. */
-void
-flow_park(uint32 flow, QuotaReason reason, int64 wake_ns)
-{
-	QuotaFlow  *f = &quota_flows[flow];
-
-	if (f->state == QUOTA_FLOW_IDLE)
-		return;					/* somebody found out that it is empty */
-	leave_state(f);
-	f->state = QUOTA_FLOW_PARKED;
-	f->reason = reason;
-	f->blocked = true;
-	f->parking = ++slot_of(f)->parkings;
-	dlist_push_tail(&tenant_of(share_of(f))->blocked, &f->tenant_node);
-	dlist_push_tail(&slot_of(f)->blocked, &f->slot_node);
-	share_update(share_of(f));
-	flow_set_timer(f, wake_ns);
 }
 
 /* A READY flow whose position has changed takes its new place. */
@@ -216,74 +158,6 @@ flow_resift(QuotaFlow *flow)
 		pairingheap_add(&share_of(flow)->flows, &flow->node);
 	}
 	flow_set_timer(flow, flow->due ? QUOTA_NEVER : flow->position.next_due);
-}
-
-/* ---- time and events ---- */
-
-/* The flow whose timer is next, NULL = none. */
-static QuotaFlow *
-first_timer(QuotaSlot *slot)
-{
-	if (pairingheap_is_empty(&slot->timers))
-		return NULL;
-	return pairingheap_container(QuotaFlow, timer,
-								 pairingheap_first(&slot->timers));
-}
-
-/* See flow.h. */
-void
-flow_wake(uint32 slot, int64 now_ns)
-{
-	QuotaFlow  *flow;
-
-	while ((flow = first_timer(&quota_slots[slot])) != NULL &&
-		   flow->wake_ns <= now_ns)
-	{
-		/* what was parked and has a job due comes here twice */
-		if (flow->state == QUOTA_FLOW_READY)
-		{
-			flow->due = true;
-			flow_resift(flow);
-		}
-		else
-			flow_set_ready(flow);
-	}
-}
-
-/* The flow of the list that parked last, NULL when it is empty. */
-static QuotaFlow *
-last_parked(uint32 slot, uint32 tenant)
-{
-	if (tenant == QUOTA_NO_INDEX)
-		return dlist_is_empty(&quota_slots[slot].blocked) ? NULL
-			: dlist_tail_element(QuotaFlow, slot_node, &quota_slots[slot].blocked);
-	return dlist_is_empty(&quota_tenants[tenant].blocked) ? NULL
-		: dlist_tail_element(QuotaFlow, tenant_node, &quota_tenants[tenant].blocked);
-}
-
-/* See flow.h. */
-void
-flow_unpark_since(uint32 slot, uint32 tenant, uint64 parkings)
-{
-	QuotaFlow  *flow;
-
-	while ((flow = last_parked(slot, tenant)) != NULL &&
-		   flow->parking > parkings)
-		flow_set_ready(flow);
-}
-
-/* See flow.h. */
-void
-flow_unpark_tenant(uint32 slot, uint32 tenant)
-{
-	flow_unpark_since(slot, tenant, 0);
-}
-
-/* See flow.h. */
-void
-flow_unpark_all(uint32 slot)
-{
-	flow_unpark_since(slot, QUOTA_NO_INDEX, 0);
 }
 
 /* ---- picking ---- */
