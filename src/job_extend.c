@@ -1,0 +1,68 @@
+/*
+ * job_extend.c
+ *		quota_extend_job(): a running attempt keeps its lease, and its permit, for
+ *		longer.
+ */
+#include "job_hold.h"
+
+#include "args.h"
+#include "catalog.h"
+#include "miscadmin.h"
+#include "permit.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(quota_extend_job);
+
+/* The permit lives as long as the lease. */
+static void
+extend_permit(Held *h, int64 expires_ns)
+{
+	int64		permit = job_permit(h->lease);
+	uint32		index;
+
+	if (permit == 0)
+		return;
+	journal_reserve(1);
+	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
+	if (index == QUOTA_NO_INDEX)
+		return;
+	permit_extend(index, expires_ns, quota_now_ns());
+	permit_unlock(index);
+}
+
+/* quota_extend_job(id, attempt, by): see its COMMENT. */
+Datum
+quota_extend_job(PG_FUNCTION_ARGS)
+{
+	Held		h;
+	int64		id;
+	int32		attempt;
+	int64		end_ns;
+	JournalNote note = job_empty_note(false);
+
+	quota_enter_write("quota_extend_job()");
+	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
+	attempt = quota_arg_int32(fcinfo, 1, "attempt", PG_INT32_MIN, PG_INT32_MAX);
+	end_ns = job_lease_arg(fcinfo, 2, "by");
+	held_open(&h);
+	held_running(&h, id, attempt);
+
+	end_ns = Max(h.now_ns + end_ns,
+				 quota_ns_of_steady(job_int64(h.lease, LEASE_READY_AT)));
+	end_ns = quota_ns_of_steady(quota_steady_of(end_ns));
+	note.due_ns = end_ns;
+	note.place = quota_steady_of(end_ns);
+	extend_permit(&h, end_ns);
+	{
+		JobChange	lease = job_change(h.leases);
+
+		job_set(&lease, LEASE_READY_AT,
+				TimestampTzGetDatum(quota_steady_of(end_ns)));
+		row_update(h.leases, h.lease, lease.values, lease.nulls, lease.replace);
+	}
+	job_note(&h.names, &note);
+	held_close(&h);
+	/* rounded up, as lease_until of the claim was */
+	PG_RETURN_TIMESTAMPTZ(quota_wall_us() +
+						  (end_ns - h.now_ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US);
+}

@@ -1,0 +1,138 @@
+/*
+ * job_hold.c
+ *		A job and its lease in the hands of one transaction; see job_hold.h.
+ */
+#include "job_hold.h"
+
+#include "error.h"
+#include "permit.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+/* See job_hold.h. */
+void
+held_open(Held *h)
+{
+	job_load();
+	h->jobs = row_open(QUOTA_REL_JOBS);
+	h->leases = row_open(QUOTA_REL_LEASES);
+	h->job = row_slot(h->jobs);
+	h->lease = row_slot(h->leases);
+}
+
+/* See job_hold.h. */
+void
+held_close(Held *h)
+{
+	row_close(h->leases);
+	row_close(h->jobs);
+}
+
+/* 42704 for a job that isn't there, else 55000. */
+static void
+no_lease(Held *h, int64 id, int32 attempt)
+{
+	if (job_find(h->jobs, QUOTA_REL_JOBS_PKEY, id, h->job) == JOB_NONE)
+		quota_error_no_such("job", psprintf("%lld", (long long) id));
+	quota_error_stale_lease(id, attempt);
+}
+
+/* See job_hold.h. */
+void
+held_lock_row(RowTable *table, TupleTableSlot *slot, int64 id)
+{
+	if (row_lock(table, slot) != ROW_LOCKED)
+		quota_error_job_busy(id);
+}
+
+/* See job_hold.h. */
+void
+held_lock_job(Held *h, int64 id)
+{
+	switch (job_find(h->jobs, QUOTA_REL_JOBS_PKEY, id, h->job))
+	{
+		case JOB_NONE:
+			quota_error_no_such("job", psprintf("%lld", (long long) id));
+			break;
+		case JOB_IN_PROGRESS:
+			quota_error_job_busy(id);
+			break;
+		case JOB_FOUND:
+			break;
+	}
+	held_lock_row(h->jobs, h->job, id);
+	h->id = id;
+	job_names_of(h->job, &h->names);
+}
+
+/* See job_hold.h. */
+void
+held_note_lease(Held *h)
+{
+	JournalNote note = job_empty_note(true);
+
+	note.place = job_int64(h->lease, LEASE_READY_AT);
+	note.due_ns = job_due_ns(job_char(h->lease, LEASE_STATE), note.place,
+							 h->now_ns, quota_wall_us());
+	note.gone = true;
+	job_note(&h->names, &note);
+}
+
+/* See job_hold.h. */
+void
+held_running(Held *h, int64 id, int32 attempt)
+{
+	switch (job_find(h->leases, QUOTA_REL_LEASES_PKEY, id, h->lease))
+	{
+		case JOB_NONE:
+			no_lease(h, id, attempt);
+			break;
+		case JOB_IN_PROGRESS:
+			quota_error_job_busy(id);
+			break;
+		case JOB_FOUND:
+			break;
+	}
+	held_lock_row(h->leases, h->lease, id);
+	h->now_ns = quota_now_ns();
+	if (job_char(h->lease, LEASE_STATE) != LEASE_RUNNING ||
+		job_int32(h->lease, LEASE_ATTEMPT) != attempt ||
+		job_int64(h->lease, LEASE_READY_AT) <= quota_steady_of(h->now_ns))
+		quota_error_stale_lease(id, attempt);
+	held_lock_job(h, id);
+	if (!job_state_is(h->job, "running") ||
+		job_int32(h->job, JOB_ATTEMPT) != attempt)
+		quota_error_stale_lease(id, attempt);
+	held_note_lease(h);
+}
+
+/* See job_hold.h. */
+void
+held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
+			   int64 due_ns, int64 completed)
+{
+	JournalNote note = job_empty_note(false);
+	int64		permit = job_permit(h->lease);
+
+	note.depth = depth;
+	note.in_flight = -1;
+	note.due_ns = due_ns;
+	if (due_ns != QUOTA_NEVER)
+		note.place = quota_steady_of(due_ns);
+	note.completed = completed;
+	if (permit != 0)
+		quota_settle_permit(permit, billed, units);
+	if (row_is_ours(h->lease))
+		journal_claim_spent(h->id);
+	job_note(&h->names, &note);
+}
+
+/* See job_hold.h. */
+void
+held_write_over(Held *h, const char *state, JobChange *change)
+{
+	job_set(change, JOB_STATE, CStringGetTextDatum(state));
+	job_set(change, JOB_FINISHED_AT, TimestampTzGetDatum(quota_wall_us()));
+	job_forget_key(h->job);
+	job_write(h->jobs, h->job, change);
+}

@@ -1,0 +1,61 @@
+/*
+ * job_hold.h
+ *		A job and its lease, both locked by one transaction: how it leaves the
+ *		hands of its worker.
+ *
+ * (id, attempt) is the fence.  The row in quota.leases says whether that attempt
+ * still runs; it is locked first, then the job, never waiting: a row in another
+ * transaction's hands is 55P03.  A lease whose end has passed is over even if
+ * nobody has claimed the job yet.
+ *
+ * Every function notes the flow before it writes, for the case of a rollback: a
+ * scan may have passed the lease while it was in our hands.  What the job gives
+ * back (its place in flight, its permit) acts at commit.
+ */
+#ifndef QUOTA_JOB_HOLD_H
+#define QUOTA_JOB_HOLD_H
+
+#include "decide.h"
+#include "job.h"
+
+/* A job and its lease, both locked. */
+typedef struct Held
+{
+	RowTable   *jobs;
+	RowTable   *leases;
+	TupleTableSlot *job;
+	TupleTableSlot *lease;
+	int64		id;
+	JobNames	names;
+	int64		now_ns;
+} Held;
+
+/* Opens the tables.  Throws. */
+extern void held_open(Held *h);
+
+/* Closes them; locks stay until the transaction ends. */
+extern void held_close(Held *h);
+
+/* Locks the row found, or throws 55P03. */
+extern void held_lock_row(RowTable *table, TupleTableSlot *slot, int64 id);
+
+/* Finds and locks the job; 42704 or 55P03. */
+extern void held_lock_job(Held *h, int64 id);
+
+/*
+ * Notes what a scan may miss until this transaction has ended: if it commits the
+ * lease is gone, or has got a later end.
+ */
+extern void held_note_lease(Held *h);
+
+/* Locks a running attempt, or throws 42704, 55000, 55P03. */
+extern void held_running(Held *h, int64 id, int32 attempt);
+
+/* What the attempt held is settled; at commit it is in flight no more. */
+extern void held_give_back(Held *h, bool billed, const QuotaUnits *units,
+						   int64 depth, int64 due_ns, int64 completed);
+
+/* The final state of the job. */
+extern void held_write_over(Held *h, const char *state, JobChange *change);
+
+#endif							/* QUOTA_JOB_HOLD_H */
