@@ -170,20 +170,25 @@ static bool
 update_shipped(TriggerData *td)
 {
 	TupleDesc	desc = RelationGetDescr(td->tg_relation);
-	Oid			types[2] = {TEXTOID, INT4OID};
-	Datum		values[2];
-	bool		nulls[2];
-	char		flags[2];
+	Oid			types[N_CLASSES_COLUMNS];
+	Datum		values[N_CLASSES_COLUMNS];
+	bool		nulls[N_CLASSES_COLUMNS];
+	char		flags[N_CLASSES_COLUMNS];
 	bool		updated;
 
-	values[0] = heap_getattr(td->tg_trigtuple, CLASSES_CLASS, desc, &nulls[0]);
-	values[1] = heap_getattr(td->tg_trigtuple, CLASSES_RANK, desc, &nulls[1]);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < N_CLASSES_COLUMNS; i++)
+	{
+		types[i] = TupleDescAttr(desc, i)->atttypid;
+		values[i] = heap_getattr(td->tg_trigtuple, i + 1, desc, &nulls[i]);
 		flags[i] = nulls[i] ? 'n' : ' ';
+	}
 	SPI_connect();
-	if (SPI_execute_with_args("UPDATE quota.classes SET rank = $2"
+	if (SPI_execute_with_args("UPDATE quota.classes SET rank = $2, reserve = $3,"
+							  " max_wait = $4, start_within = $5, max_fill = $6,"
+							  " max_attempts = $7, retry_base = $8, retry_max = $9"
 							  " WHERE class OPERATOR(pg_catalog.=) $1",
-							  2, types, values, flags, false, 0) != SPI_OK_UPDATE)
+							  N_CLASSES_COLUMNS, types, values, flags, false,
+							  0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not update class");
 	updated = SPI_processed > 0;
 	SPI_finish();

@@ -206,6 +206,7 @@ write_lease(Claimer *c)
 	job_set(&lease, LEASE_FLOW, Int64GetDatum(c->names.hash));
 	job_set(&lease, LEASE_ORIGINAL_AT,
 			TimestampTzGetDatum(job_int64(lanes->job, JOB_CREATED_AT)));
+	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
 	row_insert(c->leases, lease.values, lease.nulls);
 }
 

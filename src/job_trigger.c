@@ -129,7 +129,7 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
 	HeapTuple	row = data->tg_trigtuple;
 	JobNames	names;
-	char		connection[QUOTA_NAME_LEN];
+	char		name[QUOTA_NAME_LEN];
 	int			columns[4];
 	Datum		values[4];
 	bool		nulls[4] = {false, false, false, false};
@@ -137,7 +137,9 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 
 	job_load();
 	job_tuple_names(row, desc, &names);
-	job_tuple_name(row, desc, JOB_CONNECTION, "connection", connection);
+	job_tuple_name(row, desc, JOB_USER, "user", name);
+	job_tuple_name(row, desc, JOB_CONNECTION, "connection", name);
+	job_tuple_name(row, desc, JOB_RESOURCE, "resource", name);
 	if (!knows_flow(row, desc, &names))
 	{
 		check_names(&names);
@@ -201,6 +203,7 @@ insert_lease(HeapTuple row, TupleDesc desc, Standing standing,
 	job_set(&lease, LEASE_STATE, CharGetDatum(state));
 	job_set(&lease, LEASE_ATTEMPT, heap_getattr(row, JOB_ATTEMPT, desc, &isnull));
 	job_set(&lease, LEASE_ORIGINAL_AT, original);
+	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
 	row_insert(leases, lease.values, lease.nulls);
 	row_close(leases);
 	note->place = ready_at;

@@ -20,15 +20,15 @@
 
 bool		policy_committed_only = false;
 
-/* A weight times 1000, or what "otherwise" says for NULL. */
+/* A number of at most three decimals times 1000; "otherwise" for NULL. */
 static int64
-weight_milli(Numeric weight, int64 otherwise)
+times_1000(Numeric number, int64 otherwise)
 {
 	Numeric		milli;
 
-	if (weight == NULL)
+	if (number == NULL)
 		return otherwise;
-	milli = policy_times(weight, 1000);
+	milli = policy_times(number, 1000);
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8,
 											 NumericGetDatum(milli)));
 }
@@ -89,6 +89,9 @@ read_provider(PolicyRules *rules, const ConfigScan *scan)
 	p->retry_base_ns = config_interval_ns(scan, PROVIDERS_RETRY_BASE);
 	p->retry_max_ns = config_interval_ns(scan, PROVIDERS_RETRY_MAX);
 	p->lease_ns = config_interval_ns(scan, PROVIDERS_LEASE);
+	p->max_queued = config_int32(scan, PROVIDERS_MAX_QUEUED, -1);
+	p->max_attempts = config_int32(scan, PROVIDERS_MAX_ATTEMPTS, 1);
+	p->notify_channel = config_text(scan, PROVIDERS_NOTIFY_CHANNEL);
 	p->lost_refunds = strcmp(config_text(scan, PROVIDERS_LOST_PERMIT),
 							 "refund") == 0;
 	p->young = config_is_young(scan, PROVIDERS_CREATED_EPOCH);
@@ -106,9 +109,17 @@ read_tier(PolicyRules *rules, const ConfigScan *scan)
 
 	t = hash_search(rules->tiers, config_text(scan, TIERS_TIER),
 					HASH_ENTER, NULL);
-	t->weight_milli = weight_milli(config_numeric(scan, TIERS_WEIGHT), 1000);
+	t->weight_milli = times_1000(config_numeric(scan, TIERS_WEIGHT), 1000);
 	t->max_in_flight = config_int32(scan, TIERS_MAX_IN_FLIGHT, -1);
+	t->max_queued = config_int32(scan, TIERS_MAX_QUEUED, -1);
 	t->overrides = NIL;
+}
+
+/* An interval, 0 for NULL. */
+static int64
+span_ns(const ConfigScan *scan, int column)
+{
+	return scan->nulls[column - 1] ? 0 : config_interval_ns(scan, column);
 }
 
 /* A row of quota.classes. */
@@ -120,6 +131,13 @@ read_class(PolicyRules *rules, const ConfigScan *scan)
 	c = hash_search(rules->classes, config_text(scan, CLASSES_CLASS),
 					HASH_ENTER, NULL);
 	c->rank = config_int32(scan, CLASSES_RANK, 0);
+	c->reserve_milli = times_1000(config_numeric(scan, CLASSES_RESERVE), 0);
+	c->max_fill_milli = times_1000(config_numeric(scan, CLASSES_MAX_FILL), 1000);
+	c->max_wait_ns = span_ns(scan, CLASSES_MAX_WAIT);
+	c->start_within_ns = span_ns(scan, CLASSES_START_WITHIN);
+	c->retry_base_ns = span_ns(scan, CLASSES_RETRY_BASE);
+	c->retry_max_ns = span_ns(scan, CLASSES_RETRY_MAX);
+	c->max_attempts = config_int32(scan, CLASSES_MAX_ATTEMPTS, 0);
 }
 
 /* The kind a word of quota.limits.kind means. */
@@ -346,8 +364,9 @@ read_tenant(PolicyTenant *t, const ConfigScan *scan)
 	t->young = config_is_young(scan, TENANTS_CREATED_EPOCH);
 	strlcpy(t->tier, config_text(scan, TENANTS_TIER), QUOTA_NAME_LEN);
 	t->seats = config_int32(scan, TENANTS_SEATS, 1);
-	t->weight_milli = weight_milli(config_numeric(scan, TENANTS_WEIGHT), -1);
+	t->weight_milli = times_1000(config_numeric(scan, TENANTS_WEIGHT), -1);
 	t->max_in_flight = config_int32(scan, TENANTS_MAX_IN_FLIGHT, -1);
+	t->max_queued = config_int32(scan, TENANTS_MAX_QUEUED, -1);
 	t->changed_ns = config_changed_ns(scan, TENANTS_CHANGED_EPOCH);
 }
 

@@ -61,6 +61,9 @@ typedef struct PolicyProvider
 	int64		retry_base_ns;
 	int64		retry_max_ns;
 	int64		lease_ns;
+	int32		max_queued;		/* -1 = none */
+	int32		max_attempts;
+	const char *notify_channel; /* NULL = none */
 	bool		lost_refunds;
 	bool		young;
 	int64		changed_ns;
@@ -74,6 +77,7 @@ typedef struct PolicyTier
 	char		name[QUOTA_NAME_LEN];	/* hash key */
 	int64		weight_milli;
 	int32		max_in_flight;	/* -1 = none */
+	int32		max_queued;		/* -1 = none */
 	List	   *overrides;		/* of PolicyOverride */
 } PolicyTier;
 
@@ -81,6 +85,13 @@ typedef struct PolicyClass
 {
 	char		name[QUOTA_NAME_LEN];	/* hash key */
 	int			rank;
+	int32		reserve_milli;	/* reserve times 1000 */
+	int32		max_fill_milli;
+	int64		max_wait_ns;	/* 0 = none, as for the next */
+	int64		start_within_ns;
+	int64		retry_base_ns;	/* 0 = the provider's, as for the next two */
+	int64		retry_max_ns;
+	int32		max_attempts;
 } PolicyClass;
 
 typedef struct PolicyRules
@@ -108,6 +119,7 @@ typedef struct PolicyTenant
 	int32		seats;
 	int64		weight_milli;	/* -1 = the tier's */
 	int32		max_in_flight;	/* -1 = the tier's */
+	int32		max_queued;		/* -1 = the tier's */
 	int64		changed_ns;
 	List	   *overrides;		/* of PolicyOverride */
 	MemoryContext context;		/* of overrides; NULL when there are none */

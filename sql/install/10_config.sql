@@ -11,17 +11,20 @@ CREATE TABLE quota.tiers (
 	tier text PRIMARY KEY,
 	weight numeric NOT NULL DEFAULT 1,
 	max_in_flight integer,
+	max_queued integer,
 	CONSTRAINT tiers_tier_length CHECK (pg_catalog.octet_length(tier) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(tier) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT tiers_weight_range CHECK (weight OPERATOR(pg_catalog.>=) 0.001
 		AND weight OPERATOR(pg_catalog.<=) 1000000::numeric
 		AND pg_catalog.scale(pg_catalog.trim_scale(weight)) OPERATOR(pg_catalog.<=) 3),
-	CONSTRAINT tiers_max_in_flight_range CHECK (max_in_flight OPERATOR(pg_catalog.>=) 0)
+	CONSTRAINT tiers_max_in_flight_range CHECK (max_in_flight OPERATOR(pg_catalog.>=) 0),
+	CONSTRAINT tiers_max_queued_range CHECK (max_queued OPERATOR(pg_catalog.>=) 0)
 ) USING heap;
 COMMENT ON TABLE quota.tiers IS 'Tiers (plans) of tenants.';
 COMMENT ON COLUMN quota.tiers.tier IS 'Name of the tier.';
 COMMENT ON COLUMN quota.tiers.weight IS 'Share of what is scarce, compared with the weights of other tenants: 0.001 to 1000000, at most three decimals.';
 COMMENT ON COLUMN quota.tiers.max_in_flight IS 'Calls a tenant may have in flight at one provider; NULL = no limit, 0 = none.';
+COMMENT ON COLUMN quota.tiers.max_queued IS 'Unfinished jobs (waiting or running) a tenant may have at one provider; NULL = no limit, 0 = none.';
 
 CREATE TABLE quota.tenants (
 	tenant text PRIMARY KEY,
@@ -29,6 +32,7 @@ CREATE TABLE quota.tenants (
 	seats integer NOT NULL DEFAULT 1,
 	weight numeric,
 	max_in_flight integer,
+	max_queued integer,
 	suspended boolean NOT NULL DEFAULT false,
 	created_epoch bigint NOT NULL DEFAULT 0,
 	changed_epoch bigint NOT NULL DEFAULT 0,
@@ -41,7 +45,8 @@ CREATE TABLE quota.tenants (
 	CONSTRAINT tenants_weight_range CHECK (weight OPERATOR(pg_catalog.>=) 0.001
 		AND weight OPERATOR(pg_catalog.<=) 1000000::numeric
 		AND pg_catalog.scale(pg_catalog.trim_scale(weight)) OPERATOR(pg_catalog.<=) 3),
-	CONSTRAINT tenants_max_in_flight_range CHECK (max_in_flight OPERATOR(pg_catalog.>=) 0)
+	CONSTRAINT tenants_max_in_flight_range CHECK (max_in_flight OPERATOR(pg_catalog.>=) 0),
+	CONSTRAINT tenants_max_queued_range CHECK (max_queued OPERATOR(pg_catalog.>=) 0)
 ) USING heap;
 COMMENT ON TABLE quota.tenants IS 'Tenants: whoever shares the providers.';
 COMMENT ON COLUMN quota.tenants.tenant IS 'Name of the tenant.';
@@ -49,6 +54,7 @@ COMMENT ON COLUMN quota.tenants.tier IS 'Its tier, a row of quota.tiers.';
 COMMENT ON COLUMN quota.tenants.seats IS 'Multiplies the limits with per_seat.';
 COMMENT ON COLUMN quota.tenants.weight IS 'Instead of the tier''s weight; NULL = as the tier says.';
 COMMENT ON COLUMN quota.tenants.max_in_flight IS 'Instead of the tier''s max_in_flight; NULL = as the tier says.';
+COMMENT ON COLUMN quota.tenants.max_queued IS 'Instead of the tier''s max_queued; NULL = as the tier says.';
 COMMENT ON COLUMN quota.tenants.suspended IS 'Its calls are refused and its jobs wait; it may still enqueue.';
 COMMENT ON COLUMN quota.tenants.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.tenants.changed_epoch IS 'Internal: between which crashes tier or seats last changed.';
@@ -59,10 +65,13 @@ CREATE TABLE quota.providers (
 	account text,
 	safety numeric NOT NULL DEFAULT 0.9,
 	share_unit text NOT NULL DEFAULT 'request',
+	max_queued integer,
+	max_attempts integer NOT NULL DEFAULT 5,
 	retry_base interval NOT NULL DEFAULT '1 second',
 	retry_max interval NOT NULL DEFAULT '5 minutes',
 	lost_permit text NOT NULL DEFAULT 'charge',
 	lease interval NOT NULL DEFAULT '60 seconds',
+	notify_channel text,
 	created_epoch bigint NOT NULL DEFAULT 0,
 	changed_epoch bigint NOT NULL DEFAULT 0,
 	changed_ns bigint NOT NULL DEFAULT 0,
@@ -75,23 +84,30 @@ CREATE TABLE quota.providers (
 		AND pg_catalog.scale(pg_catalog.trim_scale(safety)) OPERATOR(pg_catalog.<=) 6),
 	CONSTRAINT providers_share_unit_length CHECK (pg_catalog.octet_length(share_unit) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(share_unit) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT providers_max_queued_range CHECK (max_queued OPERATOR(pg_catalog.>=) 0),
+	CONSTRAINT providers_max_attempts_range CHECK (max_attempts OPERATOR(pg_catalog.>=) 1),
 	CONSTRAINT providers_retry_base_range CHECK (retry_base OPERATOR(pg_catalog.>) '0'::interval
 		AND retry_base OPERATOR(pg_catalog.<=) '1 year'::interval),
 	CONSTRAINT providers_retry_max_range CHECK (retry_max OPERATOR(pg_catalog.>=) retry_base
 		AND retry_max OPERATOR(pg_catalog.<=) '1 year'::interval),
 	CONSTRAINT providers_lost_permit_word CHECK (lost_permit OPERATOR(pg_catalog.=) ANY (ARRAY['charge', 'refund'])),
 	CONSTRAINT providers_lease_range CHECK (lease OPERATOR(pg_catalog.>) '0'::interval
-		AND lease OPERATOR(pg_catalog.<=) '1 year'::interval)
+		AND lease OPERATOR(pg_catalog.<=) '1 year'::interval),
+	CONSTRAINT providers_notify_channel_length CHECK (pg_catalog.octet_length(notify_channel) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(notify_channel) OPERATOR(pg_catalog.<=) 63)
 ) USING heap;
 COMMENT ON TABLE quota.providers IS 'Providers: each is one identity that a third party meters, such as an OAuth app or an API key.';
 COMMENT ON COLUMN quota.providers.provider IS 'Name of the provider.';
 COMMENT ON COLUMN quota.providers.account IS 'What the third party bills; several providers may share it. NULL = the provider''s own name. For people to read: no decision depends on it.';
 COMMENT ON COLUMN quota.providers.safety IS 'Fraction of what the provider documents that is used (external limits): above 0 to 1, at most six decimals.';
 COMMENT ON COLUMN quota.providers.share_unit IS 'Unit in which tenants'' shares of this provider are counted.';
+COMMENT ON COLUMN quota.providers.max_queued IS 'Unfinished jobs (waiting or running) of all tenants together; NULL = no limit, 0 = none.';
+COMMENT ON COLUMN quota.providers.max_attempts IS 'Attempts of a job that does not say how many, unless its class does.';
 COMMENT ON COLUMN quota.providers.retry_base IS 'A failed job is tried again after a random time up to this, doubled with each attempt.';
 COMMENT ON COLUMN quota.providers.retry_max IS 'Longest time before a retry.';
 COMMENT ON COLUMN quota.providers.lost_permit IS 'What happens to credits of a call that nobody settled: charge (they stay spent) or refund.';
 COMMENT ON COLUMN quota.providers.lease IS 'How long a worker may keep a job unless it says otherwise.';
+COMMENT ON COLUMN quota.providers.notify_channel IS 'Channel on which NOTIFY tells of every job that has finished; NULL = none.';
 COMMENT ON COLUMN quota.providers.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.providers.changed_epoch IS 'Internal: between which crashes safety last changed.';
 COMMENT ON COLUMN quota.providers.changed_ns IS 'Internal: when safety last changed, by the clock of rates.';
@@ -99,14 +115,45 @@ COMMENT ON COLUMN quota.providers.changed_ns IS 'Internal: when safety last chan
 CREATE TABLE quota.classes (
 	class text PRIMARY KEY,
 	rank integer NOT NULL,
+	reserve numeric NOT NULL DEFAULT 0,
+	max_wait interval,
+	start_within interval,
+	max_fill numeric NOT NULL DEFAULT 1,
+	max_attempts integer,
+	retry_base interval,
+	retry_max interval,
 	CONSTRAINT classes_class_length CHECK (pg_catalog.octet_length(class) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(class) OPERATOR(pg_catalog.<=) 127),
-	CONSTRAINT classes_rank_range CHECK (rank OPERATOR(pg_catalog.>=) 0)
+	CONSTRAINT classes_rank_range CHECK (rank OPERATOR(pg_catalog.>=) 0),
+	CONSTRAINT classes_reserve_range CHECK (reserve OPERATOR(pg_catalog.>=) 0::numeric
+		AND reserve OPERATOR(pg_catalog.<=) 1::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(reserve)) OPERATOR(pg_catalog.<=) 3),
+	CONSTRAINT classes_max_wait_range CHECK (max_wait OPERATOR(pg_catalog.>) '0'::interval
+		AND max_wait OPERATOR(pg_catalog.<=) '1 year'::interval),
+	CONSTRAINT classes_start_within_range CHECK (start_within OPERATOR(pg_catalog.>) '0'::interval
+		AND start_within OPERATOR(pg_catalog.<=) '1 year'::interval),
+	CONSTRAINT classes_max_fill_range CHECK (max_fill OPERATOR(pg_catalog.>) 0::numeric
+		AND max_fill OPERATOR(pg_catalog.<=) 1::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(max_fill)) OPERATOR(pg_catalog.<=) 3),
+	CONSTRAINT classes_max_attempts_range CHECK (max_attempts OPERATOR(pg_catalog.>=) 1),
+	CONSTRAINT classes_retry_base_range CHECK (retry_base OPERATOR(pg_catalog.>) '0'::interval
+		AND retry_base OPERATOR(pg_catalog.<=) '1 year'::interval),
+	CONSTRAINT classes_retry_max_range CHECK (retry_max OPERATOR(pg_catalog.>) '0'::interval
+		AND retry_max OPERATOR(pg_catalog.>=) coalesce(retry_base, retry_max)
+		AND retry_max OPERATOR(pg_catalog.<=) '1 year'::interval)
 ) USING heap;
 COMMENT ON TABLE quota.classes IS 'Work classes, at most 16. Inserting one that came with the extension updates its row.';
 COMMENT ON COLUMN quota.classes.class IS 'Name of the class. interactive, event and batch come with the extension; a call or job without a class is of class event.';
 COMMENT ON COLUMN quota.classes.rank IS 'Jobs of a class with a lower rank go first.';
-INSERT INTO quota.classes (class, rank) VALUES ('interactive', 1), ('event', 2), ('batch', 3);
+COMMENT ON COLUMN quota.classes.reserve IS 'Part of what a provider''s jobs cost that this class gets at least while it has work that may run, whatever its rank: 0 to 1, at most three decimals; at most 1 over all classes.';
+COMMENT ON COLUMN quota.classes.max_wait IS 'Once a job has waited longer than this its class goes before lower ranks, for at most a fifth of what is dispatched; NULL = never.';
+COMMENT ON COLUMN quota.classes.start_within IS 'start_before of jobs that give none: so long after run_at or their creation; NULL = none.';
+COMMENT ON COLUMN quota.classes.max_fill IS 'New jobs of this class are refused once the provider''s max_queued is used up to this part: above 0 to 1, at most three decimals.';
+COMMENT ON COLUMN quota.classes.max_attempts IS 'Attempts of a job that does not say how many; NULL = as the provider says.';
+COMMENT ON COLUMN quota.classes.retry_base IS 'Instead of the provider''s retry_base; NULL = as the provider says.';
+COMMENT ON COLUMN quota.classes.retry_max IS 'Instead of the provider''s retry_max; NULL = as the provider says.';
+INSERT INTO quota.classes (class, rank, reserve, max_fill) VALUES
+	('interactive', 1, 0, 1), ('event', 2, 0, 0.95), ('batch', 3, 0.05, 0.9);
 
 CREATE TABLE quota.limits (
 	provider text,

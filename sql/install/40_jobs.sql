@@ -9,8 +9,11 @@ CREATE TABLE quota.jobs (
 	payload jsonb,
 	units jsonb,
 	run_at timestamptz,
+	start_before timestamptz,
 	dedupe_key text,
+	"user" text,
 	connection text,
+	resource text,
 	state text NOT NULL DEFAULT 'queued',
 	attempt int NOT NULL DEFAULT 0,
 	max_attempts int NOT NULL DEFAULT 5,
@@ -20,6 +23,7 @@ CREATE TABLE quota.jobs (
 	status int,
 	result jsonb,
 	error text,
+	history jsonb,
 	flow bigint NOT NULL,
 	CONSTRAINT jobs_id_check CHECK (id OPERATOR(pg_catalog.>) 0 AND id OPERATOR(pg_catalog.<) 9223372036854775807),
 	CONSTRAINT jobs_tenant_check CHECK (tenant OPERATOR(pg_catalog.<>) ''),
@@ -53,8 +57,11 @@ COMMENT ON COLUMN quota.jobs.class IS 'Work class; NULL means event.';
 COMMENT ON COLUMN quota.jobs.payload IS 'What the worker needs to know; quota does not look inside.';
 COMMENT ON COLUMN quota.jobs.units IS 'Measured units of this job, such as {"input_token": 1200}; they override the costs in quota.costs.';
 COMMENT ON COLUMN quota.jobs.run_at IS 'Not before this time (wall clock).';
+COMMENT ON COLUMN quota.jobs.start_before IS 'A job whose first attempt has not started by then (wall clock) fails; NULL = as its class says.';
 COMMENT ON COLUMN quota.jobs.dedupe_key IS 'Unique per provider among unfinished jobs.';
+COMMENT ON COLUMN quota.jobs."user" IS 'For limits per user.';
 COMMENT ON COLUMN quota.jobs.connection IS 'For limits per connection.';
+COMMENT ON COLUMN quota.jobs.resource IS 'For limits per resource.';
 COMMENT ON COLUMN quota.jobs.state IS 'queued (also: waiting for a retry), scheduled (run_at is in the future), running, succeeded, failed or cancelled.';
 COMMENT ON COLUMN quota.jobs.attempt IS 'Number of the newest attempt, 0 before the first.';
 COMMENT ON COLUMN quota.jobs.max_attempts IS 'After so many attempts the job fails for good.';
@@ -64,6 +71,7 @@ COMMENT ON COLUMN quota.jobs.finished_at IS 'When it succeeded, failed for good,
 COMMENT ON COLUMN quota.jobs.status IS 'The newest status of the provider that quota_fail was told.';
 COMMENT ON COLUMN quota.jobs.result IS 'What quota_complete was told.';
 COMMENT ON COLUMN quota.jobs.error IS 'Why the newest failed attempt failed.';
+COMMENT ON COLUMN quota.jobs.history IS 'What happened to it, oldest first: attempts that failed or whose lease expired, cancelling, requeueing. NULL until then.';
 COMMENT ON COLUMN quota.jobs.flow IS 'Internal: hash of provider, tenant, class and endpoint. A row that comes with the right one is taken for one from a dump, whose tables come in any order: whether tenant, provider and class exist is not checked.';
 
 CREATE TABLE quota.leases (
@@ -74,7 +82,9 @@ CREATE TABLE quota.leases (
 	attempt int NOT NULL,
 	permit bigint,
 	worker text,
-	original_at timestamptz NOT NULL
+	original_at timestamptz NOT NULL,
+	cancel_requested boolean NOT NULL DEFAULT false,
+	batch bigint
 ) USING heap WITH (
 	fillfactor = 70,
 	autovacuum_vacuum_scale_factor = 0,
@@ -96,6 +106,8 @@ COMMENT ON COLUMN quota.leases.attempt IS 'quota.jobs.attempt';
 COMMENT ON COLUMN quota.leases.permit IS 'Permit of the running attempt, if it has something to settle.';
 COMMENT ON COLUMN quota.leases.worker IS 'What the worker called itself in quota_dequeue.';
 COMMENT ON COLUMN quota.leases.original_at IS 'When the job was enqueued, or was to run: its place in the order.';
+COMMENT ON COLUMN quota.leases.cancel_requested IS 'Somebody has asked to cancel the running job.';
+COMMENT ON COLUMN quota.leases.batch IS 'Permit that the jobs of one batch hold together.';
 
 CREATE TABLE quota.dedupe (
 	provider text NOT NULL,
