@@ -190,11 +190,16 @@ CREATE TYPE quota_job AS (
 	class text,
 	payload jsonb,
 	units jsonb,
+	"user" text,
 	connection text,
+	resource text,
 	lease_until timestamptz,
-	permit bigint
+	permit bigint,
+	cancel_requested boolean,
+	same_as bigint
 );
-COMMENT ON TYPE quota_job IS 'A claimed job, as quota_dequeue returns it.';
+COMMENT ON TYPE quota_job IS
+'A claimed job, as quota_dequeue returns it: its columns in quota.jobs, with the number of this attempt; lease_until: when the lease ends; permit: NULL when the attempt has nothing to settle; cancel_requested: false in a new claim; same_as: the job of the batch whose call serves this one too, with coalesce => true.';
 
 CREATE TYPE quota_enqueued AS (
 	id bigint,
@@ -216,7 +221,14 @@ CREATE FUNCTION quota_dequeue(provider text, max_jobs int DEFAULT 1,
 	RETURNS SETOF quota_job
 	LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'quota_dequeue';
 COMMENT ON FUNCTION quota_dequeue(text, int, text, interval) IS
-'Claims up to max_jobs jobs that may run now, in fair order, charges their limits and leases them (default: the lease of the provider). Jobs and direct calls (quota_acquire) spend from the same limits, and nothing is reserved for either: while direct calls keep the level of a limit low, a job that costs more than the level waits. If the transaction rolls back they are as if never claimed. All are claimed even if a LIMIT throws some away. In REPEATABLE READ, a SELECT of the same transaction may show the old version of a claimed job beside or instead of the new one; the row returned here is the true one. Write SELECT * FROM quota_dequeue(...).';
+'Claims up to max_jobs jobs (1 to 1000) that may run now, in fair order, charges their limits and leases them (default: the lease of the provider). Jobs and direct calls (quota_acquire) spend from the same limits, and nothing is reserved for either: while direct calls keep the level of a limit low, a job that costs more than the level waits. If the transaction rolls back they are as if never claimed. All are claimed even if a LIMIT throws some away. In REPEATABLE READ, a SELECT of the same transaction may show the old version of a claimed job beside or instead of the new one; the row returned here is the true one. Write SELECT * FROM quota_dequeue(...).';
+
+CREATE FUNCTION quota_dequeue(providers text[], max_jobs int DEFAULT 1,
+	worker text DEFAULT NULL, lease interval DEFAULT NULL)
+	RETURNS SETOF quota_job
+	LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'quota_dequeue_providers';
+COMMENT ON FUNCTION quota_dequeue(text[], int, text, interval) IS
+'The same for several providers: one job of each in turn, in the order given, until there are max_jobs or none has any that may run. An empty array, NULL in it or a provider named twice is an error.';
 
 CREATE FUNCTION quota_complete(id bigint, attempt int, result jsonb DEFAULT NULL,
 	units jsonb DEFAULT NULL)
@@ -258,6 +270,7 @@ REVOKE ALL ON FUNCTION
 REVOKE ALL ON FUNCTION
 	quota_enqueue(text, text, jsonb, text, text, jsonb, timestamptz, text, text, int),
 	quota_dequeue(text, int, text, interval),
+	quota_dequeue(text[], int, text, interval),
 	quota_complete(bigint, int, jsonb, jsonb),
 	quota_complete_many(bigint[], int[]),
 	quota_fail(bigint, int, text, int, jsonb, boolean, boolean),

@@ -1,0 +1,218 @@
+/*
+ * job_dequeue.c
+ *		quota_dequeue(): jobs of one provider, or of several in turn.
+ */
+#include "job_claim.h"
+
+#include "args.h"
+#include "catalog.h"
+#include "catalog/pg_type.h"
+#include "error.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(quota_dequeue);
+PG_FUNCTION_INFO_V1(quota_dequeue_providers);
+
+/* Most jobs of one call: what it claims stays locked until it has returned. */
+#define MAX_JOBS 1000
+
+/* The providers of one call; each has a claimer, and all share tables and slots. */
+typedef struct Dequeue
+{
+	int			n;
+	Claimer    *claimers;
+	bool	   *empty;			/* found to have nothing that may run */
+	int32		max_jobs;
+} Dequeue;
+
+/* ---- arguments ---- */
+
+/* 22023 */
+static void
+error_providers(const char *problem, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("argument \"providers\" %s", problem),
+			 detail ? errdetail("%s", detail) : 0,
+			 errhint("Name one provider or more, each once.")));
+}
+
+/* Checks one name.  Throws 22023, 42704. */
+static void
+check_provider(const Dequeue *d, int i, const char *argument)
+{
+	const char *name = d->claimers[i].provider;
+
+	if (strlen(name) >= QUOTA_NAME_LEN)
+		quota_error_too_long(argument, (int) strlen(name));
+	for (int k = 0; k < i; k++)
+		if (strcmp(d->claimers[k].provider, name) == 0)
+			error_providers("names a provider twice",
+							psprintf("It is \"%s\".", name));
+	if (!quota_provider_exists(name))
+		quota_error_no_such("provider", name);
+}
+
+/* The providers named by the array.  Throws 22004, 22023. */
+static void
+read_array(Dequeue *d, ArrayType *array)
+{
+	Datum	   *names;
+	bool	   *nulls;
+
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT,
+					  &names, &nulls, &d->n);
+	if (d->n == 0)
+		error_providers("is empty", NULL);
+	if (d->n > quota_max_providers)
+		error_providers("has too many elements",
+						psprintf("It has %d, more than quota.max_providers (%d).",
+								 d->n, quota_max_providers));
+	d->claimers = palloc0(sizeof(Claimer) * d->n);
+	for (int i = 0; i < d->n; i++)
+	{
+		if (nulls[i])
+			quota_error_null("providers");
+		d->claimers[i].provider = TextDatumGetCString(names[i]);
+	}
+}
+
+/* The first argument: a name or an array of names. */
+static void
+read_providers(FunctionCallInfo fcinfo, Dequeue *d, bool many)
+{
+	const char *argument = many ? "providers" : "provider";
+
+	if (PG_ARGISNULL(0))
+		quota_error_null(argument);
+	if (many)
+		read_array(d, PG_GETARG_ARRAYTYPE_P(0));
+	else
+	{
+		d->n = 1;
+		d->claimers = palloc0(sizeof(Claimer));
+		d->claimers[0].provider = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	}
+	d->empty = palloc0(sizeof(bool) * d->n);
+	for (int i = 0; i < d->n; i++)
+		check_provider(d, i, argument);
+}
+
+/* Reads the arguments.  Throws 22004, 22023, 42704. */
+static void
+read_arguments(FunctionCallInfo fcinfo, Dequeue *d, bool many)
+{
+	int64		lease_ns = 0;
+
+	read_providers(fcinfo, d, many);
+	d->max_jobs = quota_arg_int32(fcinfo, 1, "max_jobs", 1, MAX_JOBS);
+	if (!PG_ARGISNULL(3))
+		lease_ns = job_lease_arg(fcinfo, 3, "lease");
+	for (int i = 0; i < d->n; i++)
+	{
+		Claimer    *c = &d->claimers[i];
+
+		c->asleep_ns = QUOTA_NEVER;
+		c->has_worker = !PG_ARGISNULL(2);
+		if (c->has_worker)
+			c->worker = PG_GETARG_DATUM(2);
+		c->asked_lease_ns = lease_ns;
+		c->out = (ReturnSetInfo *) fcinfo->resultinfo;
+	}
+}
+
+/* ---- the call ---- */
+
+/* Opens the tables for all claimers. */
+static void
+open_tables(Dequeue *d)
+{
+	RowTable   *jobs = row_open(QUOTA_REL_JOBS);
+	RowTable   *leases = row_open(QUOTA_REL_LEASES);
+	JobLanes	lanes;
+
+	memset(&lanes, 0, sizeof(lanes));
+	lanes_init(&lanes, jobs, leases);
+	for (int i = 0; i < d->n; i++)
+	{
+		Claimer    *c = &d->claimers[i];
+
+		c->slot = quota_slot(MyDatabaseId, quota_catalog()->extension,
+							 c->provider);
+		c->jobs = jobs;
+		c->leases = leases;
+		c->lanes = lanes;
+	}
+}
+
+/* Closes them; row locks stay until the transaction ends. */
+static void
+close_tables(Dequeue *d)
+{
+	row_close(d->claimers[0].leases);
+	row_close(d->claimers[0].jobs);
+}
+
+/*
+ * One job of each provider in turn, until there are max_jobs or none has any.  A
+ * provider that had none is not asked again.
+ */
+static void
+claim_in_turn(Dequeue *d, MemoryContext context)
+{
+	int			claimed = 0;
+	int			n_empty = 0;
+
+	for (int i = 0; claimed < d->max_jobs && n_empty < d->n; i = (i + 1) % d->n)
+	{
+		if (d->empty[i])
+			continue;
+		d->empty[i] = !claim_one(&d->claimers[i], context);
+		if (d->empty[i])
+			n_empty++;
+		else
+			claimed++;
+	}
+}
+
+/* The call; many: its first argument is an array. */
+static void
+dequeue(FunctionCallInfo fcinfo, bool many)
+{
+	Dequeue		d;
+	MemoryContext context;
+
+	quota_enter_write("quota_dequeue()");
+	InitMaterializedSRF(fcinfo, 0);
+	memset(&d, 0, sizeof(d));
+	read_arguments(fcinfo, &d, many);
+	quota_change_check_decide(NULL);
+	job_load();
+
+	open_tables(&d);
+	context = AllocSetContextCreate(CurrentMemoryContext, "quota claim",
+									ALLOCSET_DEFAULT_SIZES);
+	claim_in_turn(&d, context);
+	MemoryContextDelete(context);
+	close_tables(&d);
+}
+
+/* quota_dequeue(provider, max_jobs, worker, lease): see its COMMENT. */
+Datum
+quota_dequeue(PG_FUNCTION_ARGS)
+{
+	dequeue(fcinfo, false);
+	return (Datum) 0;
+}
+
+/* quota_dequeue(providers, max_jobs, worker, lease): see its COMMENT. */
+Datum
+quota_dequeue_providers(PG_FUNCTION_ARGS)
+{
+	dequeue(fcinfo, true);
+	return (Datum) 0;
+}

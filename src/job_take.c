@@ -1,0 +1,166 @@
+/*
+ * job_take.c
+ *		What a claim writes: the job's rows, and the row of the result.  And what is
+ *		written instead for a job that has no attempt left.
+ *
+ * The candidate is locked.  The flow is told under the slot's lock before the rows
+ * are written, so that others don't meet the job while it still looks ready.
+ */
+#include "job_claim.h"
+
+#include "credit.h"
+#include "permit.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+/* See job_claim.h. */
+bool
+claim_is_worn_out(const JobLanes *lanes)
+{
+	return lanes->was_running &&
+		job_int32(lanes->job, JOB_ATTEMPT) >=
+		job_int32(lanes->job, JOB_MAX_ATTEMPTS);
+}
+
+/* The expired attempt of the locked candidate lets go of its permit. */
+static void
+end_permit(const JobLanes *lanes)
+{
+	int64		permit = lanes->was_running ? job_permit(lanes->lease) : 0;
+
+	if (permit != 0)
+		permit_end(permit);
+}
+
+/* See job_claim.h. */
+Step
+claim_bury(Claimer *c)
+{
+	QuotaSlot  *slot = &quota_slots[c->slot];
+	JobLanes   *lanes = &c->lanes;
+	JobChange	change = job_change(c->jobs);
+	JournalNote note = job_empty_note(true);
+
+	turn_uncharge(c);
+	c->buried++;
+	note.due_ns = c->now_ns;
+	note.place = lanes->ready_at;
+	note.gone = true;
+	journal_reserve(1);
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	journal_note(c->flow, &note);
+	flow_scan_taken(&c->scan, 0);
+	LWLockRelease(&slot->lock);
+	job_set(&change, JOB_STATE, CStringGetTextDatum("failed"));
+	job_set(&change, JOB_ERROR, CStringGetTextDatum("lease expired"));
+	job_set(&change, JOB_FINISHED_AT, TimestampTzGetDatum(c->wall_us));
+	job_forget_key(lanes->job);
+	end_permit(lanes);
+	row_delete(c->leases, lanes->lease);
+	job_write(c->jobs, lanes->job, &change);
+	note.due_ns = QUOTA_NEVER;
+	note.in_flight = -1;
+	note.on_abort = note.gone = false;
+	job_note(&c->names, &note);
+	return STEP_LEFT;
+}
+
+/* The locked candidate is ours: tells the flow, before others meet the row. */
+static void
+take_place(Claimer *c)
+{
+	JobLanes   *lanes = &c->lanes;
+	JournalNote note = job_empty_note(false);
+
+	note.place = quota_steady_of(c->now_ns + c->lease_ns);
+	note.due_ns = quota_ns_of_steady(note.place);
+	journal_reserve(1);
+	LWLockAcquire(&quota_slots[c->slot].lock, LW_EXCLUSIVE);
+	journal_claim_job(lanes->id, lanes->returned, lanes->was_running,
+					  lanes->returned ? lanes->due_ns : QUOTA_NEVER,
+					  lanes->ready_at);
+	flow_scan_taken(&c->scan, lanes->returned ? 0 : lanes->id);
+	if (c->verdict.permit != 0)
+		quota_permits[c->verdict.permit_index].job = lanes->id;
+	journal_note(c->flow, &note);
+	LWLockRelease(&quota_slots[c->slot].lock);
+}
+
+/* Adds the job, as it will be, to the result; the columns of quota_job. */
+static void
+put_result(Claimer *c)
+{
+	static const int columns[] = {JOB_ID, JOB_ATTEMPT, JOB_TENANT, JOB_PROVIDER,
+		JOB_ENDPOINT, JOB_CLASS, JOB_PAYLOAD, JOB_UNITS, JOB_USER, JOB_CONNECTION,
+	JOB_RESOURCE};
+	Datum		values[lengthof(columns) + 4];
+	bool		nulls[lengthof(columns) + 4];
+	int			n = 0;
+
+	for (; n < lengthof(columns); n++)
+		values[n] = slot_getattr(c->lanes.job, columns[n], &nulls[n]);
+	values[1] = Int32GetDatum(job_int32(c->lanes.job, JOB_ATTEMPT) + 1);
+	values[n] = TimestampTzGetDatum(c->wall_us + c->lease_ns / QUOTA_NS_PER_US);
+	nulls[n++] = false;
+	values[n] = Int64GetDatum(c->verdict.permit);
+	nulls[n++] = c->verdict.permit == 0;
+	values[n] = BoolGetDatum(false);	/* cancel_requested */
+	nulls[n++] = false;
+	values[n] = (Datum) 0;		/* same_as */
+	nulls[n++] = true;
+	tuplestore_putvalues(c->out->setResult, c->out->setDesc, values, nulls);
+}
+
+/* Writes the lease of the locked candidate. */
+static void
+write_lease(Claimer *c)
+{
+	JobLanes   *lanes = &c->lanes;
+	JobChange	lease = job_change(c->leases);
+
+	job_set(&lease, LEASE_READY_AT,
+			TimestampTzGetDatum(quota_steady_of(c->now_ns + c->lease_ns)));
+	job_set(&lease, LEASE_STATE, CharGetDatum(LEASE_RUNNING));
+	job_set(&lease, LEASE_ATTEMPT,
+			Int32GetDatum(job_int32(lanes->job, JOB_ATTEMPT) + 1));
+	job_set_null(&lease, LEASE_PERMIT);
+	job_set_null(&lease, LEASE_WORKER);
+	if (c->verdict.permit != 0)
+		job_set(&lease, LEASE_PERMIT, Int64GetDatum(c->verdict.permit));
+	if (c->has_worker)
+		job_set(&lease, LEASE_WORKER, c->worker);
+	if (lanes->returned)
+	{
+		row_update(c->leases, lanes->lease, lease.values, lease.nulls,
+				   lease.replace);
+		return;
+	}
+	job_set(&lease, LEASE_JOB_ID, Int64GetDatum(lanes->id));
+	job_set(&lease, LEASE_FLOW, Int64GetDatum(c->names.hash));
+	job_set(&lease, LEASE_ORIGINAL_AT,
+			TimestampTzGetDatum(job_int64(lanes->job, JOB_CREATED_AT)));
+	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
+	row_insert(c->leases, lease.values, lease.nulls);
+}
+
+/* See job_claim.h. */
+Step
+claim_take(Claimer *c)
+{
+	JobLanes   *lanes = &c->lanes;
+	JobChange	change = job_change(c->jobs);
+
+	take_place(c);
+	put_result(c);
+	end_permit(lanes);
+	write_lease(c);
+	job_set(&change, JOB_STATE, CStringGetTextDatum("running"));
+	job_set(&change, JOB_ATTEMPT,
+			Int32GetDatum(job_int32(lanes->job, JOB_ATTEMPT) + 1));
+	job_set(&change, JOB_STARTED_AT, TimestampTzGetDatum(c->wall_us));
+	job_write(c->jobs, lanes->job, &change);
+	if (c->verdict.has_hold)
+		credit_hold(c->plan, &c->verdict, lanes->id);
+	return STEP_CLAIMED;
+}
