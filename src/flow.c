@@ -30,6 +30,7 @@ flow_slot_init(uint32 slot)
 	memset(s->classes, 0, sizeof(s->classes));
 	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
 		s->classes[i].heap.ph_compare = flow_compare_shares;
+	memset(&s->places, 0, sizeof(s->places));
 	memset(&s->timers, 0, sizeof(s->timers));
 	s->timers.ph_compare = flow_compare_timers;
 	dlist_init(&s->blocked);
@@ -155,6 +156,29 @@ flow_get(uint32 slot, const QuotaPlan *plan, int64 hash)
 		strlcpy(flow->endpoint, plan->endpoint, QUOTA_NAME_LEN);
 	quota_shares[share].nflows++;
 	return index;
+}
+
+/* n jobs more, or less, are unfinished. */
+static void
+count_unfinished(QuotaPlaces *places, int64 n)
+{
+	places->unfinished += n;
+	if (n < 0)
+		pace_freed(&places->pace, -n, quota_now_ns());
+}
+
+/* See flow.h. */
+void
+flow_count(QuotaFlow *flow, int64 depth, int64 in_flight)
+{
+	int64		n = depth + in_flight;
+
+	flow->depth += depth;
+	flow->in_flight += in_flight;
+	if (n == 0)
+		return;
+	count_unfinished(&quota_tenants[quota_shares[flow->share].tenant].places, n);
+	count_unfinished(&quota_slots[flow->entry.owner].places, n);
 }
 
 /* The tenant's weight has changed: reprices its place in every class. */

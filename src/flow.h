@@ -25,6 +25,13 @@ extern uint32 flow_get(uint32 slot, const QuotaPlan *plan, int64 hash);
 /* Is there a place for the plan's class?  Why flow_get() may have failed. */
 extern bool flow_has_class_room(uint32 slot, const QuotaPlan *plan);
 
+/*
+ * Adds to what is known of its jobs: ready or scheduled ones, and claimed ones.
+ * The sums of unfinished jobs of its tenant and provider follow; all changes of
+ * these counts come through here.
+ */
+extern void flow_count(QuotaFlow *flow, int64 depth, int64 in_flight);
+
 extern void flow_set_weight(uint32 tenant, int64 weight_milli);
 extern void flow_set_rank(uint32 slot, int class_index, int rank);
 

@@ -116,8 +116,7 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 
 	if (committed)
 	{
-		f->depth += note->depth;
-		f->in_flight += note->in_flight;
+		flow_count(f, note->depth, note->in_flight);
 		quota_tenants[quota_shares[f->share].tenant].completed += note->completed;
 	}
 	else if (!note->on_abort)
@@ -133,8 +132,7 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 void
 flow_apply_claim(const JournalClaim *claim)
 {
-	quota_flows[claim->flow].depth--;
-	quota_flows[claim->flow].in_flight++;
+	flow_count(&quota_flows[claim->flow], -1, 1);
 }
 
 /* It is known which: an expired lease's job has been in flight all along. */
@@ -143,8 +141,7 @@ flow_apply_claim_job(const JournalClaim *claim)
 {
 	if (!claim->was_running)
 		return;
-	quota_flows[claim->flow].depth++;
-	quota_flows[claim->flow].in_flight--;
+	flow_count(&quota_flows[claim->flow], 1, -1);
 }
 
 /* As if it had never been claimed. */
@@ -160,10 +157,7 @@ flow_apply_unclaim(const JournalClaim *claim, int64 now_ns)
 	share->served -= claim->charge.cost;
 
 	if (claim->job == 0 || !claim->was_running)
-	{
-		flow->depth++;
-		flow->in_flight--;
-	}
+		flow_count(flow, 1, -1);
 	if (claim->job == 0)
 		return;
 	if (claim->returned_lane)

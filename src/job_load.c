@@ -243,8 +243,8 @@ publish(Load *load)
 		note.hi = sum->highest;
 		note.due_ns = sum->due_ns;
 		/* set, not added: a load that failed half way may have been here */
-		quota_flows[flow].depth = sum->depth;
-		quota_flows[flow].in_flight = sum->in_flight;
+		flow_count(&quota_flows[flow], sum->depth - quota_flows[flow].depth,
+				   sum->in_flight - quota_flows[flow].in_flight);
 		flow_apply_note(flow, &note, true, load->now_ns);
 		LWLockRelease(&quota_slots[slot].lock);
 	}

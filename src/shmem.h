@@ -44,6 +44,7 @@
 #include "fair.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
+#include "pace.h"
 #include "port/atomics.h"
 #include "position.h"
 #include "storage/condition_variable.h"
@@ -177,6 +178,18 @@ typedef struct QuotaPermit
 	QuotaPart	parts[QUOTA_MAX_TERMS];
 } QuotaPermit;
 
+/*
+ * Room in a queue: of a tenant at this provider, or of the whole provider.  What
+ * bounds it is unfinished + open; see place.c.
+ */
+typedef struct QuotaPlaces
+{
+	int64		unfinished;		/* waiting or running jobs, committed; the sum
+								 * of depth and in_flight of its flows */
+	int64		open;			/* places taken by open transactions */
+	Pace		pace;			/* at which places get free */
+} QuotaPlaces;
+
 typedef struct QuotaTenant
 {
 	QuotaEntry	entry;
@@ -188,6 +201,10 @@ typedef struct QuotaTenant
 	int64		admitted;		/* calls, direct and claimed */
 	int64		refused[QUOTA_N_REASONS];	/* calls */
 	int64		completed;		/* jobs */
+	QuotaPlaces places;
+	int64		shed;			/* jobs refused because a queue was full, */
+	int64		shed_untold;	/* and since the last event told of them, */
+	int64		shed_told_ns;	/* which was then; 0 = never */
 	dlist_head	shares;
 	dlist_head	blocked;		/* its flows that wait for an event */
 	char		name[QUOTA_NAME_LEN];
@@ -267,6 +284,7 @@ typedef struct QuotaSlot
 
 	pairingheap permits;		/* OPEN and LIVE permits by expiry */
 	QuotaClass	classes[QUOTA_MAX_CLASSES];
+	QuotaPlaces places;			/* of all tenants */
 	pairingheap timers;			/* flows by wake_ns */
 	dlist_head	blocked;		/* flows that wait for an event, in the order
 								 * of their parking, as in the tenants' lists */

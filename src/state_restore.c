@@ -78,6 +78,7 @@ restore_tenants(State *state)
 		tenant->admitted = saved.tenant.admitted;
 		memcpy(tenant->refused, saved.tenant.refused, sizeof(tenant->refused));
 		tenant->completed = saved.tenant.completed;
+		tenant->shed = saved.tenant.shed;
 		memcpy(tenant->name, saved.tenant.name, sizeof(tenant->name));
 	}
 }
