@@ -91,7 +91,7 @@ DELETE FROM quota.limits WHERE provider = 'life';
 SELECT count(*) FROM (SELECT quota_dequeue('life', 1000) FROM generate_series(1, 3)) s;
 BEGIN;
 SELECT used_bytes AS before FROM pg_backend_memory_contexts WHERE name = 'TopMemoryContext' \gset
-SELECT count(quota_complete_many(ids, attempts)::text) FROM
+SELECT count(quota_complete(ids, attempts)::text) FROM
 	(SELECT array_agg(id) AS ids, array_agg(attempt) AS attempts FROM quota.jobs
 	 WHERE provider = 'life' AND state = 'running') s;
 SELECT used_bytes - :before < 100000 AS small FROM pg_backend_memory_contexts WHERE name = 'TopMemoryContext';

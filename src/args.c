@@ -6,7 +6,9 @@
 
 #include "common/int.h"
 #include "error.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #define MAX_INTERVAL_US (366 * USECS_PER_DAY)
@@ -98,4 +100,29 @@ quota_arg_interval(FunctionCallInfo fcinfo, int i, const char *name)
 				 errdetail("Allowed are positive intervals of at most 366 days, without months."),
 				 errhint("Pass an interval such as '30 seconds'.")));
 	return us * QUOTA_NS_PER_US;
+}
+
+/* See args.h. */
+QuotaArray
+quota_arg_array(FunctionCallInfo fcinfo, int i, const char *name, Oid type,
+				bool optional)
+{
+	QuotaArray	array = {0};
+	int16		size;
+	bool		by_value;
+	char		align;
+
+	if (PG_ARGISNULL(i))
+	{
+		if (!optional)
+			quota_error_null(name);
+		return array;
+	}
+	get_typlenbyvalalign(type, &size, &by_value, &align);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(i), type, size, by_value, align,
+					  &array.values, &array.nulls, &array.n);
+	for (int k = 0; k < array.n && !optional; k++)
+		if (array.nulls[k])
+			quota_error_null(name);
+	return array;
 }

@@ -27,4 +27,19 @@ extern QuotaUnits *quota_arg_units(FunctionCallInfo fcinfo, int i);
 extern int64 quota_arg_interval(FunctionCallInfo fcinfo, int i,
 								const char *name);
 
+/* An array argument, flattened. */
+typedef struct QuotaArray
+{
+	int			n;
+	Datum	   *values;
+	bool	   *nulls;
+} QuotaArray;
+
+/*
+ * Elements of this type (int4, int8, text or jsonb).  NULL, and NULL in it, is
+ * 22004; optional: NULL is an array of no elements, and elements may be null.
+ */
+extern QuotaArray quota_arg_array(FunctionCallInfo fcinfo, int i,
+								  const char *name, Oid type, bool optional);
+
 #endif							/* QUOTA_ARGS_H */

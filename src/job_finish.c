@@ -3,32 +3,25 @@
  *		How an attempt ends: quota_complete(), quota_fail().  The fence and the
  *		order of locks and notes are those of job_hold.h.
  */
-#include "job_hold.h"
+#include "job_finish.h"
 
 #include "args.h"
-#include "catalog/pg_type.h"
-#include "error.h"
 #include "job_retry.h"
-#include "miscadmin.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(quota_complete);
-PG_FUNCTION_INFO_V1(quota_complete_many);
 PG_FUNCTION_INFO_V1(quota_fail);
 
 /* ---- complete ---- */
 
-/* The attempt has succeeded.  Throws as held_running() does. */
-static void
-complete(Held *h, int64 id, int32 attempt, bool has_result, Datum result,
-		 const QuotaUnits *units)
+/* See job_finish.h. */
+void
+finish_complete(Held *h, bool has_result, Datum result,
+				const QuotaUnits *units)
 {
 	JobChange	change = job_change(h->jobs);
 
-	held_running(h, id, attempt);
 	held_give_back(h, true, units, 0, QUOTA_NEVER, 1);
 	if (has_result)
 		job_set(&change, JOB_RESULT, result);
@@ -50,59 +43,8 @@ quota_complete(PG_FUNCTION_ARGS)
 	attempt = quota_arg_int32(fcinfo, 1, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	units = quota_arg_units(fcinfo, 3);
 	held_open(&h);
-	complete(&h, id, attempt, !PG_ARGISNULL(2), PG_GETARG_DATUM(2), units);
-	held_close(&h);
-	PG_RETURN_VOID();
-}
-
-/* Elements of an array argument; throws for NULL and for NULLs in it. */
-static int
-array_arg(FunctionCallInfo fcinfo, int i, const char *name, Oid type,
-		  int16 size, Datum **elements)
-{
-	bool	   *nulls;
-	int			n;
-
-	if (PG_ARGISNULL(i))
-		quota_error_null(name);
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(i), type, size, true,
-					  size == 8 ? TYPALIGN_DOUBLE : TYPALIGN_INT,
-					  elements, &nulls, &n);
-	for (int k = 0; k < n; k++)
-		if (nulls[k])
-			quota_error_null(name);
-	return n;
-}
-
-/* quota_complete_many(ids, attempts): see its COMMENT. */
-Datum
-quota_complete_many(PG_FUNCTION_ARGS)
-{
-	Held		h;
-	Datum	   *ids;
-	Datum	   *attempts;
-	int			n;
-	MemoryContext context;
-	MemoryContext old;
-
-	quota_enter_write("quota_complete_many()");
-	n = array_arg(fcinfo, 0, "ids", INT8OID, 8, &ids);
-	if (array_arg(fcinfo, 1, "attempts", INT4OID, 4, &attempts) != n)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("arguments \"ids\" and \"attempts\" must have the same number of elements")));
-	held_open(&h);
-	context = AllocSetContextCreate(CurrentMemoryContext, "quota complete",
-									ALLOCSET_SMALL_SIZES);
-	old = MemoryContextSwitchTo(context);
-	for (int i = 0; i < n; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		complete(&h, DatumGetInt64(ids[i]), DatumGetInt32(attempts[i]), false,
-				 (Datum) 0, NULL);
-		MemoryContextReset(context);
-	}
-	MemoryContextSwitchTo(old);
+	held_running(&h, id, attempt);
+	finish_complete(&h, !PG_ARGISNULL(2), PG_GETARG_DATUM(2), units);
 	held_close(&h);
 	PG_RETURN_VOID();
 }
@@ -125,50 +67,55 @@ write_retry(Held *h, int64 delay_ns, JobChange *change)
 	job_write(h->jobs, h->job, change);
 }
 
+/* See job_finish.h. */
+const char *
+finish_fail(Held *h, int32 attempt, const Failure *failure)
+{
+	JobChange	change = job_change(h->jobs);
+	QuotaCall	call = job_call_of(&h->names);
+	int64		delay_ns;
+
+	job_set(&change, JOB_ERROR, CStringGetTextDatum(failure->error));
+	if (failure->has_status)
+		job_set(&change, JOB_STATUS, Int32GetDatum(failure->status));
+	if (!failure->retry || attempt >= job_int32(h->job, JOB_MAX_ATTEMPTS))
+	{
+		held_give_back(h, failure->billed, NULL, 0, QUOTA_NEVER, 0);
+		row_delete(h->leases, h->lease);
+		held_write_over(h, "failed", &change);
+		return "failed";
+	}
+	delay_ns = job_retry_delay(&call, attempt, failure->headers);
+	held_give_back(h, failure->billed, NULL, 1,
+				   quota_ns_of_steady(quota_steady_of(h->now_ns + delay_ns)), 0);
+	write_retry(h, delay_ns, &change);
+	return "queued";
+}
+
 /* quota_fail(id, attempt, error, status, headers, billed, retry): see its
  * COMMENT. */
 Datum
 quota_fail(PG_FUNCTION_ARGS)
 {
 	Held		h;
-	JobChange	change;
+	Failure		failure = {0};
 	int64		id;
 	int32		attempt;
-	bool		billed;
-	bool		retry;
-	char	   *error;
-	int64		delay_ns;
+	const char *state;
 
 	quota_enter_write("quota_fail()");
 	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
 	attempt = quota_arg_int32(fcinfo, 1, "attempt", PG_INT32_MIN, PG_INT32_MAX);
-	error = quota_arg_text(fcinfo, 2, "error", true);
-	billed = quota_arg_bool(fcinfo, 5, "billed");
-	retry = quota_arg_bool(fcinfo, 6, "retry");
+	failure.error = quota_arg_text(fcinfo, 2, "error", true);
+	failure.has_status = !PG_ARGISNULL(3);
+	if (failure.has_status)
+		failure.status = PG_GETARG_INT32(3);
+	failure.headers = PG_ARGISNULL(4) ? NULL : PG_GETARG_JSONB_P(4);
+	failure.billed = quota_arg_bool(fcinfo, 5, "billed");
+	failure.retry = quota_arg_bool(fcinfo, 6, "retry");
 	held_open(&h);
 	held_running(&h, id, attempt);
-
-	change = job_change(h.jobs);
-	job_set(&change, JOB_ERROR, CStringGetTextDatum(error));
-	if (!PG_ARGISNULL(3))
-		job_set(&change, JOB_STATUS, PG_GETARG_DATUM(3));
-	retry = retry && attempt < job_int32(h.job, JOB_MAX_ATTEMPTS);
-	if (retry)
-	{
-		QuotaCall	call = job_call_of(&h.names);
-
-		delay_ns = job_retry_delay(&call, attempt,
-								   PG_ARGISNULL(4) ? NULL : PG_GETARG_JSONB_P(4));
-		held_give_back(&h, billed, NULL, 1,
-				  quota_ns_of_steady(quota_steady_of(h.now_ns + delay_ns)), 0);
-		write_retry(&h, delay_ns, &change);
-	}
-	else
-	{
-		held_give_back(&h, billed, NULL, 0, QUOTA_NEVER, 0);
-		row_delete(h.leases, h.lease);
-		held_write_over(&h, "failed", &change);
-	}
+	state = finish_fail(&h, attempt, &failure);
 	held_close(&h);
-	PG_RETURN_TEXT_P(cstring_to_text(retry ? "queued" : "failed"));
+	PG_RETURN_TEXT_P(cstring_to_text(state));
 }

@@ -78,32 +78,62 @@ held_note_lease(Held *h)
 	job_note(&h->names, &note);
 }
 
-/* See job_hold.h. */
-void
-held_running(Held *h, int64 id, int32 attempt)
+/* Finds and locks the row without throwing. */
+static HeldOutcome
+try_row(RowTable *table, QuotaRelation pkey, int64 id, TupleTableSlot *slot)
 {
-	switch (job_find(h->leases, QUOTA_REL_LEASES_PKEY, id, h->lease))
+	switch (job_find(table, pkey, id, slot))
 	{
 		case JOB_NONE:
-			no_lease(h, id, attempt);
-			break;
+			return HELD_STALE;
 		case JOB_IN_PROGRESS:
-			quota_error_job_busy(id);
-			break;
+			return HELD_BUSY;
 		case JOB_FOUND:
 			break;
 	}
-	held_lock_row(h->leases, h->lease, id);
+	return row_lock(table, slot) == ROW_LOCKED ? HELD_RUNNING : HELD_BUSY;
+}
+
+/* See job_hold.h. */
+HeldOutcome
+held_try_running(Held *h, int64 id, int32 attempt)
+{
+	HeldOutcome outcome = try_row(h->leases, QUOTA_REL_LEASES_PKEY, id, h->lease);
+
+	if (outcome != HELD_RUNNING)
+		return outcome;
 	h->now_ns = quota_now_ns();
 	if (job_char(h->lease, LEASE_STATE) != LEASE_RUNNING ||
 		job_int32(h->lease, LEASE_ATTEMPT) != attempt ||
 		job_int64(h->lease, LEASE_READY_AT) <= quota_steady_of(h->now_ns))
-		quota_error_stale_lease(id, attempt);
-	held_lock_job(h, id);
+		return HELD_STALE;
+	outcome = try_row(h->jobs, QUOTA_REL_JOBS_PKEY, id, h->job);
+	if (outcome != HELD_RUNNING)
+		return outcome;
 	if (!job_state_is(h->job, "running") ||
 		job_int32(h->job, JOB_ATTEMPT) != attempt)
-		quota_error_stale_lease(id, attempt);
+		return HELD_STALE;
+	h->id = id;
+	job_names_of(h->job, &h->names);
 	held_note_lease(h);
+	return HELD_RUNNING;
+}
+
+/* See job_hold.h. */
+void
+held_running(Held *h, int64 id, int32 attempt)
+{
+	switch (held_try_running(h, id, attempt))
+	{
+		case HELD_RUNNING:
+			break;
+		case HELD_STALE:
+			no_lease(h, id, attempt);
+			break;
+		case HELD_BUSY:
+			quota_error_job_busy(id);
+			break;
+	}
 }
 
 /* See job_hold.h. */

@@ -30,6 +30,13 @@ typedef struct Held
 	int64		now_ns;
 } Held;
 
+typedef enum HeldOutcome
+{
+	HELD_RUNNING,				/* the attempt runs and is ours to end */
+	HELD_STALE,					/* it doesn't run, or there is no such job */
+	HELD_BUSY					/* another transaction has a row of it */
+} HeldOutcome;
+
 /* Opens the tables.  Throws. */
 extern void held_open(Held *h);
 
@@ -48,7 +55,13 @@ extern void held_lock_job(Held *h, int64 id);
  */
 extern void held_note_lease(Held *h);
 
-/* Locks a running attempt, or throws 42704, 55000, 55P03. */
+/*
+ * Locks a running attempt; throws nothing for one that is stale or busy.  Unless
+ * it is HELD_RUNNING nothing was noted, though its lease may be locked.
+ */
+extern HeldOutcome held_try_running(Held *h, int64 id, int32 attempt);
+
+/* The same, or throws 42704, 55000, 55P03. */
 extern void held_running(Held *h, int64 id, int32 attempt);
 
 /* What the attempt held is settled; at commit it is in flight no more. */

@@ -237,11 +237,12 @@ CREATE FUNCTION quota_complete(id bigint, attempt int, result jsonb DEFAULT NULL
 COMMENT ON FUNCTION quota_complete(bigint, int, jsonb, jsonb) IS
 'Ends a job: succeeded. units are what it really used, where that differs from what was charged. Throws 55000 when the lease of (id, attempt) is over.';
 
-CREATE FUNCTION quota_complete_many(ids bigint[], attempts int[])
-	RETURNS void
-	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_complete_many';
-COMMENT ON FUNCTION quota_complete_many(bigint[], int[]) IS
-'Ends many jobs: succeeded. All or none.';
+CREATE FUNCTION quota_complete(ids bigint[], attempts int[], results jsonb[] DEFAULT NULL,
+	units jsonb[] DEFAULT NULL)
+	RETURNS text[]
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_complete_array';
+COMMENT ON FUNCTION quota_complete(bigint[], int[], jsonb[], jsonb[]) IS
+'The same for many jobs; the arrays have one element for each (results and units may be left out, and have NULLs). Returns for each, in the same order: succeeded; stale, the lease of (id, attempt) is over, as it is for the second of two equal elements, and nothing was changed; busy, another transaction has a row of the job: try that one again. Waits for nobody; there is no limit on the number of elements. Throws 2202E for arrays of different length, 22004 for NULL in ids or attempts.';
 
 CREATE FUNCTION quota_fail(id bigint, attempt int, error text, status int DEFAULT NULL,
 	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)
@@ -249,6 +250,13 @@ CREATE FUNCTION quota_fail(id bigint, attempt int, error text, status int DEFAUL
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail';
 COMMENT ON FUNCTION quota_fail(bigint, int, text, int, jsonb, boolean, boolean) IS
 'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of the provider and not before the Retry-After of headers; failed after max_attempts or with retry => false. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over.';
+
+CREATE FUNCTION quota_fail(ids bigint[], attempts int[], errors text[], statuses int[] DEFAULT NULL,
+	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)
+	RETURNS text[]
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail_array';
+COMMENT ON FUNCTION quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean) IS
+'The same for many jobs, such as the items of a batch that the provider refused; ids, attempts, errors and, unless left out, statuses (which may have NULLs) have one element for each, the rest holds for all. Returns for each, in the same order, the new state of the job; or stale or busy, as the array form of quota_complete.';
 
 CREATE FUNCTION quota_extend_job(id bigint, attempt int, by interval)
 	RETURNS timestamptz
@@ -272,8 +280,9 @@ REVOKE ALL ON FUNCTION
 	quota_dequeue(text, int, text, interval),
 	quota_dequeue(text[], int, text, interval),
 	quota_complete(bigint, int, jsonb, jsonb),
-	quota_complete_many(bigint[], int[]),
+	quota_complete(bigint[], int[], jsonb[], jsonb[]),
 	quota_fail(bigint, int, text, int, jsonb, boolean, boolean),
+	quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean),
 	quota_extend_job(bigint, int, interval),
 	quota_cancel(bigint)
 	FROM PUBLIC;

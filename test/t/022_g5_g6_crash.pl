@@ -68,14 +68,15 @@ $node->safe_psql(
 	DECLARE
 		told text := '';
 		call text;
+		answer text;
 	BEGIN
 		FOREACH call IN ARRAY ARRAY['quota_complete($1, $2)', 'quota_fail($1, $2, $$no$$)',
 			'quota_fail($1, $2, $$no$$, retry => false)', 'quota_extend_job($1, $2, $$1 h$$)',
-			'quota_complete_many(ARRAY[$1], ARRAY[$2])']
+			'quota_complete(ARRAY[$1], ARRAY[$2])', 'quota_fail(ARRAY[$1], ARRAY[$2], ARRAY[$$no$$])']
 		LOOP
 			BEGIN
-				EXECUTE 'SELECT ' || call USING id, attempt;
-				told := told || call || ' worked ';
+				EXECUTE 'SELECT ' || call INTO answer USING id, attempt;
+				told := told || CASE answer WHEN '{stale}' THEN 'stale' ELSE call || ' worked' END || ' ';
 			EXCEPTION WHEN OTHERS THEN
 				told := told || SQLSTATE || ' ';
 			END;
@@ -83,7 +84,8 @@ $node->safe_psql(
 		RETURN rtrim(told);
 	END $f$;
 });
-my $refused = join ' ', ('55000') x 5;
+my $refused = join ' ', ('55000') x 4, ('stale') x 2;
+
 # ---- workers ----
 
 my $script = PostgreSQL::Test::Utils::tempdir() . '/worker';

@@ -138,7 +138,7 @@ foreach my $lock ('LOCK TABLE quota.tenants IN ACCESS EXCLUSIVE MODE',
 	$owner = session($node);
 	$owner->query("BEGIN; $lock; SET statement_timeout = $timeout");
 	$first = session($node);
-	$first->query_async("SELECT quota_complete_many('{}', '{}')");
+	$first->query_async("SELECT quota_complete('{}'::bigint[], '{}')");
 	wait_event($first, 'Lock');
 	is($owner->fails("INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('t', 'p', '6')"),
 		'', "enqueue after: $lock");

@@ -1,0 +1,226 @@
+/*
+ * job_finish_many.c
+ *		The array forms of quota_complete(), quota_fail() and quota_extend_job():
+ *		one call for the jobs of a batch, with an answer for each.
+ *
+ * Items are worked on in the order of their ids, whatever the order of the
+ * arrays, and no row lock is waited for, so that no two calls can deadlock.  What
+ * can happen to one item without fault of the caller is its answer: "stale", its
+ * lease is over or somebody has finished it, perhaps an earlier element of the
+ * same array; "busy", another transaction has a row of it.  Everything else is an
+ * error, and all of the call is undone with its transaction.
+ *
+ * Memory of an item is given back before the next one, and the journal merges
+ * what it notes, so that an array may have as many elements as an array can.
+ */
+#include "job_finish.h"
+
+#include "args.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(quota_complete_array);
+PG_FUNCTION_INFO_V1(quota_fail_array);
+
+/* One element of the arrays. */
+typedef struct ManyItem
+{
+	int64		id;
+	int32		attempt;
+	int			place;			/* its index there */
+} ManyItem;
+
+/* What one call works on. */
+typedef struct Many
+{
+	int			n;
+	ManyItem	   *items;			/* by id and attempt */
+	Held		held;
+	/* of quota_complete() */
+	QuotaArray	results;
+	QuotaArray	units;
+	/* of quota_fail() */
+	Failure		failure;
+	QuotaArray	errors;
+	QuotaArray	statuses;
+} Many;
+
+/* Ends one held item and says what became of it. */
+typedef const char *(*FinishItem) (Many *many, const ManyItem *item);
+
+/* ---- arguments ---- */
+
+/* qsort comparator: the order of locking. */
+static int
+compare_items(const void *a, const void *b)
+{
+	const ManyItem *x = a;
+	const ManyItem *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	if (x->attempt != y->attempt)
+		return x->attempt < y->attempt ? -1 : 1;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* 2202E unless the array has one element for each id. */
+static void
+check_length(const QuotaArray *array, const char *name, int n)
+{
+	if (array->n == n)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+			 errmsg("arguments \"ids\" and \"%s\" must have the same number of elements",
+					name),
+			 errdetail("They have %d and %d.", n, array->n),
+			 errhint("Build them from the same rows, as with array_agg().")));
+}
+
+/* An array that may be left out; else as check_length(). */
+static QuotaArray
+optional_array(FunctionCallInfo fcinfo, int i, const char *name, Oid type, int n)
+{
+	QuotaArray	array = quota_arg_array(fcinfo, i, name, type, true);
+
+	if (!PG_ARGISNULL(i))
+		check_length(&array, name, n);
+	return array;
+}
+
+/* The first two arguments.  Throws 22004, 2202E. */
+static void
+read_items(FunctionCallInfo fcinfo, Many *many)
+{
+	QuotaArray	ids = quota_arg_array(fcinfo, 0, "ids", INT8OID, false);
+	QuotaArray	attempts = quota_arg_array(fcinfo, 1, "attempts", INT4OID, false);
+
+	check_length(&attempts, "attempts", ids.n);
+	memset(many, 0, sizeof(*many));
+	many->n = ids.n;
+	many->items = MemoryContextAllocHuge(CurrentMemoryContext,
+										 sizeof(ManyItem) * (Size) Max(ids.n, 1));
+	for (int i = 0; i < ids.n; i++)
+	{
+		many->items[i].id = DatumGetInt64(ids.values[i]);
+		many->items[i].attempt = DatumGetInt32(attempts.values[i]);
+		many->items[i].place = i;
+	}
+	qsort(many->items, many->n, sizeof(ManyItem), compare_items);
+}
+
+/* The element is there and not null. */
+static bool
+has_element(const QuotaArray *array, int i)
+{
+	return i < array->n && !array->nulls[i];
+}
+
+/* ---- the items ---- */
+
+/* Ends one item, or says why not. */
+static const char *
+finish_item(Many *many, const ManyItem *item, FinishItem finish)
+{
+	switch (held_try_running(&many->held, item->id, item->attempt))
+	{
+		case HELD_STALE:
+			return "stale";
+		case HELD_BUSY:
+			return "busy";
+		case HELD_RUNNING:
+			break;
+	}
+	return finish(many, item);
+}
+
+/* Ends all items; their answers in the order of the arrays. */
+static ArrayType *
+finish_all(Many *many, FinishItem finish)
+{
+	Datum	   *answers = palloc(sizeof(Datum) * Max(many->n, 1));
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext context = AllocSetContextCreate(caller, "quota finish",
+												  ALLOCSET_DEFAULT_SIZES);
+
+	held_open(&many->held);
+	for (int i = 0; i < many->n; i++)
+	{
+		const char *answer;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(context);
+		answer = finish_item(many, &many->items[i], finish);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(context);
+		answers[many->items[i].place] = CStringGetTextDatum(answer);
+	}
+	held_close(&many->held);
+	MemoryContextDelete(context);
+	return construct_array(answers, many->n, TEXTOID, -1, false, TYPALIGN_INT);
+}
+
+/* A FinishItem. */
+static const char *
+complete_item(Many *many, const ManyItem *item)
+{
+	bool		has_result = has_element(&many->results, item->place);
+	QuotaUnits *units = NULL;
+
+	if (has_element(&many->units, item->place))
+		units = quota_units_parse(DatumGetJsonbP(many->units.values[item->place]));
+	finish_complete(&many->held, has_result,
+					has_result ? many->results.values[item->place] : (Datum) 0,
+					units);
+	return "succeeded";
+}
+
+/* A FinishItem. */
+static const char *
+fail_item(Many *many, const ManyItem *item)
+{
+	Failure    *failure = &many->failure;
+
+	failure->error = TextDatumGetCString(many->errors.values[item->place]);
+	failure->has_status = has_element(&many->statuses, item->place);
+	if (failure->has_status)
+		failure->status = DatumGetInt32(many->statuses.values[item->place]);
+	return finish_fail(&many->held, item->attempt, failure);
+}
+
+/* ---- the functions ---- */
+
+/* quota_complete(ids, attempts, results, units): see its COMMENT. */
+Datum
+quota_complete_array(PG_FUNCTION_ARGS)
+{
+	Many		many;
+
+	quota_enter_write("quota_complete()");
+	read_items(fcinfo, &many);
+	many.results = optional_array(fcinfo, 2, "results", JSONBOID, many.n);
+	many.units = optional_array(fcinfo, 3, "units", JSONBOID, many.n);
+	PG_RETURN_ARRAYTYPE_P(finish_all(&many, complete_item));
+}
+
+/* quota_fail(ids, attempts, errors, statuses, headers, billed, retry): see its
+ * COMMENT. */
+Datum
+quota_fail_array(PG_FUNCTION_ARGS)
+{
+	Many		many;
+
+	quota_enter_write("quota_fail()");
+	read_items(fcinfo, &many);
+	many.errors = quota_arg_array(fcinfo, 2, "errors", TEXTOID, false);
+	check_length(&many.errors, "errors", many.n);
+	many.statuses = optional_array(fcinfo, 3, "statuses", INT4OID, many.n);
+	many.failure.headers = PG_ARGISNULL(4) ? NULL : PG_GETARG_JSONB_P(4);
+	many.failure.billed = quota_arg_bool(fcinfo, 5, "billed");
+	many.failure.retry = quota_arg_bool(fcinfo, 6, "retry");
+	PG_RETURN_ARRAYTYPE_P(finish_all(&many, fail_item));
+}
