@@ -96,12 +96,12 @@ SELECT quota_cancel(id) FROM lease('f3');
 -- an expired lease makes the job ready at once and has used an attempt
 INSERT INTO quota.jobs (tenant, provider, payload, max_attempts) VALUES ('jobs_a', 'jobs', '"l1"', 2);
 SELECT job, attempt FROM claim;
-SELECT quota_extend_job(id, attempt, '90 s') FROM lease('l1');
-SELECT quota_extend_job(id, attempt, '1 s') FROM lease('l1');
+SELECT (quota_extend_job(id, attempt, '90 s')).lease_until FROM lease('l1');
+SELECT (quota_extend_job(id, attempt, '1 s')).lease_until FROM lease('l1');
 SELECT quota_clock_advance('89 s');
 SELECT job FROM claim;
 SELECT quota_clock_advance('1 s');
-SELECT quota_extend_job(id, attempt, '90 s') FROM lease('l1');
+SELECT (quota_extend_job(id, attempt, '90 s')).lease_until FROM lease('l1');
 SELECT quota_complete(id, attempt) FROM lease('l1');
 SELECT job, attempt FROM claim;
 SELECT quota_fail(id, 1, 'too late') FROM lease('l1');

@@ -25,7 +25,7 @@ INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('life_a', 'life', '"e
 SELECT * FROM claim;
 SELECT * FROM permits;
 BEGIN;
-SELECT quota_extend_job(id, attempt, '23 h') FROM running();
+SELECT (quota_extend_job(id, attempt, '23 h')).lease_until FROM running();
 SELECT * FROM permits;
 SELECT * FROM claim;
 SELECT state, reason, wake_at FROM flows;
@@ -34,11 +34,11 @@ SELECT * FROM permits;
 SELECT state, reason, wake_at FROM flows;
 -- so with savepoints: back to what was before each
 BEGIN;
-SELECT quota_extend_job(id, attempt, '2 min') FROM running();
-SELECT quota_extend_job(id, attempt, '3 min') FROM running();
+SELECT (quota_extend_job(id, attempt, '2 min')).lease_until FROM running();
+SELECT (quota_extend_job(id, attempt, '3 min')).lease_until FROM running();
 SAVEPOINT s;
-SELECT quota_extend_job(id, attempt, '1 h') FROM running();
-SELECT quota_extend_job(id, attempt, '2 h') FROM running();
+SELECT (quota_extend_job(id, attempt, '1 h')).lease_until FROM running();
+SELECT (quota_extend_job(id, attempt, '2 h')).lease_until FROM running();
 SELECT * FROM permits;
 ROLLBACK TO s;
 SELECT * FROM permits;
@@ -46,7 +46,7 @@ ROLLBACK;
 SELECT * FROM permits;
 -- what commits stays
 BEGIN;
-SELECT quota_extend_job(id, attempt, '90 s') FROM running();
+SELECT (quota_extend_job(id, attempt, '90 s')).lease_until FROM running();
 COMMIT;
 SELECT * FROM permits;
 -- the same of a permit
@@ -205,7 +205,7 @@ DROP ROLE regress_quota_app;
 ALTER TABLE quota.jobs ADD COLUMN origin text DEFAULT 'here', ALTER COLUMN max_attempts SET DEFAULT 3;
 SELECT created FROM quota_enqueue('life_a', 'life', '"o1"');
 SELECT origin, max_attempts FROM quota.jobs WHERE payload = '"o1"';
-ALTER TABLE quota.jobs DROP COLUMN origin, ALTER COLUMN max_attempts SET DEFAULT 5;
+ALTER TABLE quota.jobs DROP COLUMN origin, ALTER COLUMN max_attempts DROP DEFAULT;
 
 -- leave nothing that other tests meet
 SELECT count(quota_cancel(id)) FROM quota.jobs WHERE provider = 'life' AND state = 'queued';

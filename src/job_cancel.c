@@ -1,27 +1,30 @@
 /*
  * job_cancel.c
  *		quota_cancel(): a job that is not wanted any more.
+ *
+ * A job that waits, or whose attempt's lease is over, is cancelled at once.  One
+ * that runs cannot be taken from its worker, who may be in the middle of the call:
+ * its lease is marked, the worker is told when it extends, and the job ends as
+ * cancelled when the attempt fails (quota_fail) or its lease runs out (the next
+ * quota_dequeue that meets it).  If the worker completes it first it has succeeded.
  */
 #include "job_hold.h"
 
 #include "args.h"
 #include "error.h"
+#include "job_history.h"
 #include "permit.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(quota_cancel);
 
-/* Locks the row in quota.leases of a waiting job; 55000 when it is running. */
+/* Locks the row in quota.leases of the locked job, or throws 55P03. */
 static void
-hold_waiting(Held *h)
+hold_lease(Held *h)
 {
 	if (job_find(h->leases, QUOTA_REL_LEASES_PKEY, h->id, h->lease) != JOB_FOUND)
 		quota_error_job_busy(h->id);
 	held_lock_row(h->leases, h->lease, h->id);
-	if (job_char(h->lease, LEASE_STATE) == LEASE_RUNNING &&
-		job_int64(h->lease, LEASE_READY_AT) > quota_steady_of(h->now_ns))
-		job_error_running(h->id);
-	held_note_lease(h);
 }
 
 /* What the attempt of an expired lease held. */
@@ -34,34 +37,79 @@ end_permit(Held *h)
 		permit_end(permit);
 }
 
-/* Takes the locked job out of the queue. */
+/* Asks whoever runs the locked job to stop. */
 static void
-cancel(Held *h)
+request(Held *h)
 {
-	bool		fresh = job_state_is(h->job, "queued") &&
-		job_int32(h->job, JOB_ATTEMPT) == 0;
-	bool		running = job_state_is(h->job, "running");
-	JobChange	change = job_change(h->jobs);
-	JournalNote note = job_empty_note(true);
+	JobChange	lease = job_change(h->leases);
 
-	if (fresh)
-	{
-		note.lo = note.hi = h->id;
-		job_note(&h->names, &note);
-	}
-	else
-	{
-		hold_waiting(h);
-		end_permit(h);
-		row_delete(h->leases, h->lease);
-	}
-	held_write_over(h, "cancelled", &change);
-	note.lo = 1;
-	note.hi = 0;
-	note.on_abort = false;
+	if (held_cancel_requested(h))
+		return;
+	held_note_lease(h, false);
+	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(true));
+	row_update(h->leases, h->lease, lease.values, lease.nulls, lease.replace);
+}
+
+/* Writes the locked job, which waits or whose lease is over. */
+static void
+write_cancelled(Held *h, bool running)
+{
+	JobChange	change = job_change(h->jobs);
+	JobHappening happened = {.state = HAPPENED_CANCELLED};
+	JournalNote note = job_empty_note(false);
+
+	job_history_add(h->job, &change, &happened);
+	job_write_over(h->jobs, h->job, "cancelled", &change);
 	note.depth = running ? 0 : -1;
 	note.in_flight = running ? -1 : 0;
 	job_note(&h->names, &note);
+}
+
+/* A job that has never been in quota.leases. */
+static void
+cancel_fresh(Held *h)
+{
+	JournalNote note = job_empty_note(true);
+
+	note.lo = note.hi = h->id;
+	job_note(&h->names, &note);
+	write_cancelled(h, false);
+}
+
+/* A job with a row there; false when it runs, and was only asked to stop. */
+static bool
+cancel_returned(Held *h)
+{
+	bool		running;
+
+	hold_lease(h);
+	running = job_char(h->lease, LEASE_STATE) == LEASE_RUNNING;
+	if (running && job_int64(h->lease, LEASE_READY_AT) > quota_steady_of(h->now_ns))
+	{
+		request(h);
+		return false;
+	}
+	held_note_lease(h, true);
+	end_permit(h);
+	row_delete(h->leases, h->lease);
+	write_cancelled(h, running);
+	return true;
+}
+
+/* What has become of the locked job, by us or before; as a constant. */
+static const char *
+cancel(Held *h)
+{
+	static const char *const over[] = {"succeeded", "failed", "cancelled"};
+
+	for (int i = 0; i < lengthof(over); i++)
+		if (job_state_is(h->job, over[i]))
+			return over[i];
+	if (job_state_is(h->job, "queued") && job_int32(h->job, JOB_ATTEMPT) == 0)
+		cancel_fresh(h);
+	else if (!cancel_returned(h))
+		return "requested";
+	return "cancelled";
 }
 
 /* quota_cancel(id): see its COMMENT. */
@@ -70,17 +118,14 @@ quota_cancel(PG_FUNCTION_ARGS)
 {
 	Held		h;
 	int64		id;
-	bool		waiting;
+	const char *outcome;
 
 	quota_enter_write("quota_cancel()");
 	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
 	held_open(&h);
 	held_lock_job(&h, id);
 	h.now_ns = quota_now_ns();
-	waiting = job_state_is(h.job, "queued") ||
-		job_state_is(h.job, "scheduled") || job_state_is(h.job, "running");
-	if (waiting)
-		cancel(&h);
+	outcome = cancel(&h);
 	held_close(&h);
-	PG_RETURN_BOOL(waiting);
+	PG_RETURN_TEXT_P(cstring_to_text(outcome));
 }

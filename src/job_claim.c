@@ -22,8 +22,8 @@
  * faster.  The first two take a flow out of the order, so there are as many of
  * them as flows; races are counted, and a call gives up after MAX_RACES.
  *
- * A job whose lease has expired and that has no attempt left is buried by who
- * finds it, and the try is repeated.  Burying is not what the caller asked for, so
+ * A job that will not run any more (job_bury.c) is buried by who finds it, and the
+ * try is repeated.  Burying is not what the caller asked for, so
  * after MAX_BURIALS in one call a flow that needs more waits for the next call,
  * and this one goes on with others.
  */
@@ -80,10 +80,10 @@ try_candidate(Claimer *c)
 	JobLanes   *lanes = &c->lanes;
 	bool		own = turn_has_own_terms(c);
 
-	if (claim_is_worn_out(lanes) && c->buried >= MAX_BURIALS)
+	if (claim_is_dead(lanes) && c->buried >= MAX_BURIALS)
 		return rest(c);
 	/* to be buried it need not be allowed to run */
-	if ((own || !c->charged) && !claim_is_worn_out(lanes))
+	if ((own || !c->charged) && !claim_is_dead(lanes))
 	{
 		Step		step = turn_charge_candidate(c);
 
@@ -91,7 +91,7 @@ try_candidate(Claimer *c)
 			return step;
 	}
 	if (lanes_lock(lanes))
-		return claim_is_worn_out(lanes) ? claim_bury(c) : claim_take(c);
+		return claim_is_dead(lanes) ? claim_bury(c) : claim_take(c);
 	if (own)
 		turn_uncharge(c);
 	return STEP_GO_ON;

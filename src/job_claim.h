@@ -1,7 +1,8 @@
 /*
  * job_claim.h
  *		Between the files that claim jobs: job_dequeue.c (the SQL functions),
- *		job_claim.c (the search), job_take.c (what is written).
+ *		job_claim.c (the search), job_take.c (what is written), job_bury.c (what is
+ *		written instead for a job that will not run).
  */
 #ifndef QUOTA_JOB_CLAIM_H
 #define QUOTA_JOB_CLAIM_H
@@ -18,11 +19,18 @@ extern bool claim_one(Claimer *c, MemoryContext context);
 
 /* ---- job_take.c: the locked candidate of c->lanes ---- */
 
-/* Its lease has expired and it has no attempt left; need not be locked. */
-extern bool claim_is_worn_out(const JobLanes *lanes);
-/* Fails it for good. */
-extern Step claim_bury(Claimer *c);
+/* Its expired attempt, if it had one, lets go of its permit. */
+extern void claim_end_permit(const JobLanes *lanes);
 /* Claims it, charged as c->verdict says. */
 extern Step claim_take(Claimer *c);
+
+/* ---- job_bury.c: the same ---- */
+
+/* It will not run, and is to be buried; need not be locked. */
+extern bool claim_is_dead(const JobLanes *lanes);
+/* Ends it, for the reason that it will not run. */
+extern Step claim_bury(Claimer *c);
+/* Adds to its history that the lease of its attempt has expired. */
+extern void claim_note_expired(Claimer *c, JobChange *change, const char *state);
 
 #endif							/* QUOTA_JOB_CLAIM_H */

@@ -1,12 +1,14 @@
 /*
  * job_extend.c
  *		quota_extend_job(): a running attempt keeps its lease, and its permit, for
- *		longer.
+ *		longer, and learns whether it is still wanted.
  */
 #include "job_hold.h"
 
+#include "access/htup_details.h"
 #include "args.h"
 #include "catalog.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "utils/timestamp.h"
@@ -30,6 +32,39 @@ extend_permit(Held *h, int64 expires_ns)
 	permit_unlock(index);
 }
 
+/* The lease ends later, at a time that rows can hold; for scans: the note. */
+static void
+write_end(Held *h, int64 end_ns)
+{
+	JobChange	lease = job_change(h->leases);
+	JournalNote note = job_empty_note(false);
+
+	note.due_ns = end_ns;
+	note.place = quota_steady_of(end_ns);
+	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(note.place));
+	row_update(h->leases, h->lease, lease.values, lease.nulls, lease.replace);
+	job_note(&h->names, &note);
+}
+
+/* A row of type quota_lease; the end is rounded up, as the claim's was. */
+static Datum
+lease_row(FunctionCallInfo fcinfo, int64 id, int32 attempt, int64 left_ns,
+		  bool cancel_requested)
+{
+	TupleDesc	desc;
+	Datum		values[4];
+	bool		nulls[4] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = Int64GetDatum(id);
+	values[1] = Int32GetDatum(attempt);
+	values[2] = TimestampTzGetDatum(quota_wall_us() +
+									(left_ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US);
+	values[3] = BoolGetDatum(cancel_requested);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
 /* quota_extend_job(id, attempt, by): see its COMMENT. */
 Datum
 quota_extend_job(PG_FUNCTION_ARGS)
@@ -38,7 +73,7 @@ quota_extend_job(PG_FUNCTION_ARGS)
 	int64		id;
 	int32		attempt;
 	int64		end_ns;
-	JournalNote note = job_empty_note(false);
+	bool		cancel_requested;
 
 	quota_enter_write("quota_extend_job()");
 	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
@@ -47,22 +82,12 @@ quota_extend_job(PG_FUNCTION_ARGS)
 	held_open(&h);
 	held_running(&h, id, attempt);
 
+	cancel_requested = held_cancel_requested(&h);
 	end_ns = Max(h.now_ns + end_ns,
 				 quota_ns_of_steady(job_int64(h.lease, LEASE_READY_AT)));
 	end_ns = quota_ns_of_steady(quota_steady_of(end_ns));
-	note.due_ns = end_ns;
-	note.place = quota_steady_of(end_ns);
 	extend_permit(&h, end_ns);
-	{
-		JobChange	lease = job_change(h.leases);
-
-		job_set(&lease, LEASE_READY_AT,
-				TimestampTzGetDatum(quota_steady_of(end_ns)));
-		row_update(h.leases, h.lease, lease.values, lease.nulls, lease.replace);
-	}
-	job_note(&h.names, &note);
+	write_end(&h, end_ns);
 	held_close(&h);
-	/* rounded up, as lease_until of the claim was */
-	PG_RETURN_TIMESTAMPTZ(quota_wall_us() +
-						  (end_ns - h.now_ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US);
+	return lease_row(fcinfo, id, attempt, end_ns - h.now_ns, cancel_requested);
 }

@@ -6,6 +6,7 @@
 #include "job_finish.h"
 
 #include "args.h"
+#include "job_history.h"
 #include "job_retry.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -26,7 +27,7 @@ finish_complete(Held *h, bool has_result, Datum result,
 	if (has_result)
 		job_set(&change, JOB_RESULT, result);
 	row_delete(h->leases, h->lease);
-	held_write_over(h, "succeeded", &change);
+	job_write_over(h->jobs, h->job, "succeeded", &change);
 }
 
 /* quota_complete(id, attempt, result, units): see its COMMENT. */
@@ -67,29 +68,57 @@ write_retry(Held *h, int64 delay_ns, JobChange *change)
 	job_write(h->jobs, h->job, change);
 }
 
-/* See job_finish.h. */
-const char *
-finish_fail(Held *h, int32 attempt, const Failure *failure)
+/* What the end of this attempt makes of the job. */
+static const char *
+state_after(Held *h, int32 attempt, const Failure *failure)
+{
+	if (held_cancel_requested(h))
+		return "cancelled";
+	if (!failure->retry || attempt >= job_int32(h->job, JOB_MAX_ATTEMPTS))
+		return "failed";
+	return "queued";
+}
+
+/* What the failure says of the job, for its row. */
+static JobChange
+failure_change(Held *h, const Failure *failure)
 {
 	JobChange	change = job_change(h->jobs);
-	QuotaCall	call = job_call_of(&h->names);
-	int64		delay_ns;
+	JobHappening happened = {.state = HAPPENED_FAILED};
 
 	job_set(&change, JOB_ERROR, CStringGetTextDatum(failure->error));
 	if (failure->has_status)
 		job_set(&change, JOB_STATUS, Int32GetDatum(failure->status));
-	if (!failure->retry || attempt >= job_int32(h->job, JOB_MAX_ATTEMPTS))
+	if (held_cancel_requested(h))
+		happened.state = HAPPENED_CANCELLED;
+	happened.has_status = failure->has_status;
+	happened.status = failure->status;
+	happened.error = failure->error;
+	happened.worker = held_worker(h);
+	job_history_add(h->job, &change, &happened);
+	return change;
+}
+
+/* See job_finish.h. */
+const char *
+finish_fail(Held *h, int32 attempt, const Failure *failure)
+{
+	JobChange	change = failure_change(h, failure);
+	const char *state = state_after(h, attempt, failure);
+	int64		delay_ns;
+
+	if (strcmp(state, "queued") != 0)
 	{
 		held_give_back(h, failure->billed, NULL, 0, QUOTA_NEVER, 0);
 		row_delete(h->leases, h->lease);
-		held_write_over(h, "failed", &change);
-		return "failed";
+		job_write_over(h->jobs, h->job, state, &change);
+		return state;
 	}
-	delay_ns = job_retry_delay(&call, attempt, failure->headers);
+	delay_ns = job_retry_delay(&h->names, attempt, failure->headers);
 	held_give_back(h, failure->billed, NULL, 1,
 				   quota_ns_of_steady(quota_steady_of(h->now_ns + delay_ns)), 0);
 	write_retry(h, delay_ns, &change);
-	return "queued";
+	return state;
 }
 
 /* quota_fail(id, attempt, error, status, headers, billed, retry): see its

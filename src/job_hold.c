@@ -67,14 +67,14 @@ held_lock_job(Held *h, int64 id)
 
 /* See job_hold.h. */
 void
-held_note_lease(Held *h)
+held_note_lease(Held *h, bool gone)
 {
 	JournalNote note = job_empty_note(true);
 
 	note.place = job_int64(h->lease, LEASE_READY_AT);
 	note.due_ns = job_due_ns(job_char(h->lease, LEASE_STATE), note.place,
 							 h->now_ns, quota_wall_us());
-	note.gone = true;
+	note.gone = gone;
 	job_note(&h->names, &note);
 }
 
@@ -115,7 +115,7 @@ held_try_running(Held *h, int64 id, int32 attempt)
 		return HELD_STALE;
 	h->id = id;
 	job_names_of(h->job, &h->names);
-	held_note_lease(h);
+	held_note_lease(h, true);
 	return HELD_RUNNING;
 }
 
@@ -134,6 +134,22 @@ held_running(Held *h, int64 id, int32 attempt)
 			quota_error_job_busy(id);
 			break;
 	}
+}
+
+/* See job_hold.h. */
+bool
+held_cancel_requested(Held *h)
+{
+	bool		isnull;
+
+	return DatumGetBool(slot_getattr(h->lease, LEASE_CANCEL_REQUESTED, &isnull));
+}
+
+/* See job_hold.h. */
+char *
+held_worker(Held *h)
+{
+	return job_text(h->lease, LEASE_WORKER);
 }
 
 /* See job_hold.h. */
@@ -159,10 +175,11 @@ held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 
 /* See job_hold.h. */
 void
-held_write_over(Held *h, const char *state, JobChange *change)
+job_write_over(RowTable *jobs, TupleTableSlot *job, const char *state,
+			   JobChange *change)
 {
 	job_set(change, JOB_STATE, CStringGetTextDatum(state));
 	job_set(change, JOB_FINISHED_AT, TimestampTzGetDatum(quota_wall_us()));
-	job_forget_key(h->job);
-	job_write(h->jobs, h->job, change);
+	job_forget_key(job);
+	job_write(jobs, job, change);
 }

@@ -50,10 +50,10 @@ extern void held_lock_row(RowTable *table, TupleTableSlot *slot, int64 id);
 extern void held_lock_job(Held *h, int64 id);
 
 /*
- * Notes what a scan may miss until this transaction has ended: if it commits the
- * lease is gone, or has got a later end.
+ * Notes what a scan may miss until this transaction has ended.  "gone": if it
+ * commits the lease is gone, or has got a later end; else the row stays where it is.
  */
-extern void held_note_lease(Held *h);
+extern void held_note_lease(Held *h, bool gone);
 
 /*
  * Locks a running attempt; throws nothing for one that is stale or busy.  Unless
@@ -64,11 +64,21 @@ extern HeldOutcome held_try_running(Held *h, int64 id, int32 attempt);
 /* The same, or throws 42704, 55000, 55P03. */
 extern void held_running(Held *h, int64 id, int32 attempt);
 
+/* Somebody has asked to cancel the running job. */
+extern bool held_cancel_requested(Held *h);
+
+/* What the worker calls itself; NULL when it did not say. */
+extern char *held_worker(Held *h);
+
 /* What the attempt held is settled; at commit it is in flight no more. */
 extern void held_give_back(Held *h, bool billed, const QuotaUnits *units,
 						   int64 depth, int64 due_ns, int64 completed);
 
-/* The final state of the job. */
-extern void held_write_over(Held *h, const char *state, JobChange *change);
+/*
+ * Writes the final state of a locked job, beside what the change says; its dedupe
+ * key is free.  Everybody who ends a job does it by this.
+ */
+extern void job_write_over(RowTable *jobs, TupleTableSlot *job,
+						   const char *state, JobChange *change);
 
 #endif							/* QUOTA_JOB_HOLD_H */

@@ -14,14 +14,10 @@
 #include "utils/numeric.h"
 #include "utils/timestamp.h"
 
-/* For a tenant or provider that has no row any more. */
-#define DEFAULT_BASE_NS (1 * QUOTA_NS_PER_S)
-#define DEFAULT_MAX_NS (300 * QUOTA_NS_PER_S)
-
 /* Asking for more is not believed. */
 #define MAX_RETRY_AFTER_US (366 * USECS_PER_DAY)
 
-/* ---- the provider's back-off ---- */
+/* ---- the back-off ---- */
 
 /* base * 2^(attempt - 1), at most max, at least 1. */
 static int64
@@ -128,11 +124,11 @@ retry_after_us(Jsonb *headers)
 
 /* See job_retry.h. */
 int64
-job_retry_delay(const QuotaCall *call, int32 attempt, Jsonb *headers)
+job_retry_delay(const JobNames *names, int32 attempt, Jsonb *headers)
 {
-	const QuotaPlan *plan = quota_plan_unchecked(call);
-	int64		most = backoff_ns(plan ? plan->retry_base_ns : DEFAULT_BASE_NS,
-								  plan ? plan->retry_max_ns : DEFAULT_MAX_NS,
+	QuotaJobPolicy policy = quota_job_policy(names->provider,
+											 names->class_name);
+	int64		most = backoff_ns(policy.retry_base_ns, policy.retry_max_ns,
 								  attempt);
 
 	return Max((int64) pg_prng_uint64_range(&pg_global_prng_state, 1,

@@ -5,15 +5,16 @@
 #ifndef QUOTA_JOB_RETRY_H
 #define QUOTA_JOB_RETRY_H
 
-#include "policy.h"
+#include "job.h"
 
 #include "utils/jsonb.h"
 
 /*
- * Nanoseconds until the attempt after "attempt": random within the provider's
- * back-off, not before the Retry-After of headers (NULL = none).  May throw.
+ * Nanoseconds until the attempt after "attempt": random within the back-off of
+ * the job's class, else its provider; above 0, and not before the Retry-After of
+ * headers (NULL = none).  May throw.
  */
-extern int64 job_retry_delay(const QuotaCall *call, int32 attempt,
+extern int64 job_retry_delay(const JobNames *names, int32 attempt,
 							 Jsonb *headers);
 
 #endif							/* QUOTA_JOB_RETRY_H */

@@ -1,7 +1,6 @@
 /*
  * job_take.c
- *		What a claim writes: the job's rows, and the row of the result.  And what is
- *		written instead for a job that has no attempt left.
+ *		What a claim writes: the job's rows, and the row of the result.
  *
  * The candidate is locked.  The flow is told under the slot's lock before the rows
  * are written, so that others don't meet the job while it still looks ready.
@@ -9,61 +8,20 @@
 #include "job_claim.h"
 
 #include "credit.h"
+#include "job_history.h"
 #include "permit.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
 /* See job_claim.h. */
-bool
-claim_is_worn_out(const JobLanes *lanes)
-{
-	return lanes->was_running &&
-		job_int32(lanes->job, JOB_ATTEMPT) >=
-		job_int32(lanes->job, JOB_MAX_ATTEMPTS);
-}
-
-/* The expired attempt of the locked candidate lets go of its permit. */
-static void
-end_permit(const JobLanes *lanes)
+void
+claim_end_permit(const JobLanes *lanes)
 {
 	int64		permit = lanes->was_running ? job_permit(lanes->lease) : 0;
 
 	if (permit != 0)
 		permit_end(permit);
-}
-
-/* See job_claim.h. */
-Step
-claim_bury(Claimer *c)
-{
-	QuotaSlot  *slot = &quota_slots[c->slot];
-	JobLanes   *lanes = &c->lanes;
-	JobChange	change = job_change(c->jobs);
-	JournalNote note = job_empty_note(true);
-
-	turn_uncharge(c);
-	c->buried++;
-	note.due_ns = c->now_ns;
-	note.place = lanes->ready_at;
-	note.gone = true;
-	journal_reserve(1);
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	journal_note(c->flow, &note);
-	flow_scan_taken(&c->scan, 0);
-	LWLockRelease(&slot->lock);
-	job_set(&change, JOB_STATE, CStringGetTextDatum("failed"));
-	job_set(&change, JOB_ERROR, CStringGetTextDatum("lease expired"));
-	job_set(&change, JOB_FINISHED_AT, TimestampTzGetDatum(c->wall_us));
-	job_forget_key(lanes->job);
-	end_permit(lanes);
-	row_delete(c->leases, lanes->lease);
-	job_write(c->jobs, lanes->job, &change);
-	note.due_ns = QUOTA_NEVER;
-	note.in_flight = -1;
-	note.on_abort = note.gone = false;
-	job_note(&c->names, &note);
-	return STEP_LEFT;
 }
 
 /* The locked candidate is ours: tells the flow, before others meet the row. */
@@ -153,7 +111,9 @@ claim_take(Claimer *c)
 
 	take_place(c);
 	put_result(c);
-	end_permit(lanes);
+	claim_end_permit(lanes);
+	if (lanes->was_running)
+		claim_note_expired(c, &change, HAPPENED_EXPIRED);
 	write_lease(c);
 	job_set(&change, JOB_STATE, CStringGetTextDatum("running"));
 	job_set(&change, JOB_ATTEMPT,

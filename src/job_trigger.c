@@ -85,17 +85,18 @@ knows_flow(HeapTuple row, TupleDesc desc, const JobNames *names)
 		job_tuple_int64(row, desc, JOB_FLOW) == names->hash;
 }
 
-/* 22023 for a new job that claims to have a history. */
+/* 22023 for a new job that claims to have been worked on. */
 static void
 check_new(HeapTuple row, TupleDesc desc)
 {
-	if (job_tuple_standing(row, desc) == STANDING_FRESH)
+	if (job_tuple_standing(row, desc) == STANDING_FRESH &&
+		heap_attisnull(row, JOB_HISTORY, desc))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("a new job must be queued, with attempt 0"),
+			 errmsg("a new job must be queued, with attempt 0 and no history"),
 			 errdetail("Other states come about only by working on it, or by restoring a dump."),
-			 errhint("Leave out state and attempt; give run_at for a job that is to wait.")));
+			 errhint("Leave out state, attempt and history; give run_at for a job that is to wait.")));
 }
 
 /* 22023 for measured units that could not be charged. */
@@ -120,7 +121,48 @@ is_for_later(HeapTuple row, TupleDesc desc)
 		DatumGetTimestampTz(run_at) > quota_wall_us();
 }
 
-/* BEFORE INSERT: checks the row, fills in class, flow, created_at, state. */
+/* The column, or what "otherwise" says for null. */
+static TimestampTz
+time_of(HeapTuple row, TupleDesc desc, int column, TimestampTz otherwise)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(row, column, desc, &isnull);
+
+	return isnull ? otherwise : DatumGetTimestampTz(value);
+}
+
+/*
+ * What class and provider say of a job that does not; a row from a dump has it
+ * already, or has lost its start_before for good.  Returns how many columns.
+ */
+static int
+fill_policy(HeapTuple row, TupleDesc desc, const JobNames *names, bool dumped,
+			int *columns, Datum *values)
+{
+	QuotaJobPolicy policy = quota_job_policy(names->provider,
+											 names->class_name);
+	int			n = 0;
+
+	if (heap_attisnull(row, JOB_MAX_ATTEMPTS, desc))
+	{
+		columns[n] = JOB_MAX_ATTEMPTS;
+		values[n++] = Int32GetDatum(policy.max_attempts);
+	}
+	if (!dumped && policy.start_within_ns > 0 &&
+		heap_attisnull(row, JOB_START_BEFORE, desc))
+	{
+		TimestampTz created = time_of(row, desc, JOB_CREATED_AT, quota_wall_us());
+		TimestampTz from = Max(created, time_of(row, desc, JOB_RUN_AT, created));
+
+		columns[n] = JOB_START_BEFORE;
+		values[n++] = TimestampTzGetDatum(TIMESTAMP_NOT_FINITE(from) ? from :
+										  from + policy.start_within_ns /
+										  QUOTA_NS_PER_US);
+	}
+	return n;
+}
+
+/* BEFORE INSERT: checks the row, fills in what it leaves out. */
 Datum
 quota_jobs_before_insert(PG_FUNCTION_ARGS)
 {
@@ -130,9 +172,10 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	HeapTuple	row = data->tg_trigtuple;
 	JobNames	names;
 	char		name[QUOTA_NAME_LEN];
-	int			columns[4];
-	Datum		values[4];
-	bool		nulls[4] = {false, false, false, false};
+	bool		dumped;
+	int			columns[6];
+	Datum		values[6];
+	bool		nulls[6] = {false};
 	int			n = 0;
 
 	job_load();
@@ -140,7 +183,8 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	job_tuple_name(row, desc, JOB_USER, "user", name);
 	job_tuple_name(row, desc, JOB_CONNECTION, "connection", name);
 	job_tuple_name(row, desc, JOB_RESOURCE, "resource", name);
-	if (!knows_flow(row, desc, &names))
+	dumped = knows_flow(row, desc, &names);
+	if (!dumped)
 	{
 		check_names(&names);
 		check_new(row, desc);
@@ -164,6 +208,7 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 		columns[n] = JOB_STATE;
 		values[n++] = CStringGetTextDatum("scheduled");
 	}
+	n += fill_policy(row, desc, &names, dumped, columns + n, values + n);
 	return PointerGetDatum(heap_modify_tuple_by_cols(row, desc, n, columns,
 													 values, nulls));
 }
@@ -294,9 +339,11 @@ static const struct
 	{JOB_ENDPOINT, "Cancel the job and insert a new one."},
 	{JOB_CLASS, "Cancel the job and insert a new one."},
 	{JOB_RUN_AT, "Cancel the job and insert a new one."},
+	{JOB_START_BEFORE, "Cancel the job and insert a new one."},
 	{JOB_DEDUPE_KEY, "Cancel the job and insert a new one."},
 	{JOB_STATE, "Use quota_complete, quota_fail or quota_cancel."},
 	{JOB_ATTEMPT, "Use quota_dequeue and quota_fail."},
+	{JOB_HISTORY, "quota keeps it; note what you want to remember in a table of your own."},
 	{JOB_FLOW, "It follows from tenant, provider, endpoint and class."},
 };
 

@@ -83,8 +83,6 @@ typedef struct QuotaPlan
 	const char *share_unit;		/* of the provider */
 	int64		share_cost;		/* of one call in the share unit, >= 1 */
 	int64		lease_ns;		/* default lease of a job */
-	int64		retry_base_ns;	/* full jitter: random in (0, base * 2^attempt] */
-	int64		retry_max_ns;
 	bool		lost_refunds;	/* a lost permit's credits return (default: no) */
 	int			nterms;
 	QuotaTerm	terms[FLEXIBLE_ARRAY_MEMBER];
@@ -149,6 +147,20 @@ extern int	quota_class_rank(const char *class_name);
 extern bool quota_tenant_exists(const char *tenant);
 extern bool quota_provider_exists(const char *provider);
 extern bool quota_class_exists(const char *class_name);
+
+/* What the class of a job says, else its provider; policy_job.c. */
+typedef struct QuotaJobPolicy
+{
+	int32		max_attempts;	/* of a job that does not say how many */
+	int64		start_within_ns;	/* 0 = whenever */
+	int64		retry_base_ns;	/* full jitter: random in (0, base * 2^attempt], */
+	int64		retry_max_ns;	/* at most this */
+	bool		notifies;		/* NOTIFY tells of jobs that have finished */
+} QuotaJobPolicy;
+
+/* Neither name need have a row.  May throw when out of memory. */
+extern QuotaJobPolicy quota_job_policy(const char *provider,
+									   const char *class_name);
 
 /* ---- units.c ---- */
 

@@ -403,8 +403,6 @@ fill_plan(QuotaPlan *plan, const PolicySource *s)
 	plan->max_lifetime_ns = longest_lifetime(s);
 	plan->share_cost = Max(cost_of(s, s->provider->share_unit), 1);
 	plan->lease_ns = s->provider->lease_ns;
-	plan->retry_base_ns = s->provider->retry_base_ns;
-	plan->retry_max_ns = s->provider->retry_max_ns;
 	plan->lost_refunds = s->provider->lost_refunds;
 }
 

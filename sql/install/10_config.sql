@@ -147,7 +147,7 @@ COMMENT ON COLUMN quota.classes.class IS 'Name of the class. interactive, event 
 COMMENT ON COLUMN quota.classes.rank IS 'Jobs of a class with a lower rank go first.';
 COMMENT ON COLUMN quota.classes.reserve IS 'Part of what a provider''s jobs cost that this class gets at least while it has work that may run, whatever its rank: 0 to 1, at most three decimals; at most 1 over all classes.';
 COMMENT ON COLUMN quota.classes.max_wait IS 'Once a job has waited longer than this its class goes before lower ranks, for at most a fifth of what is dispatched; NULL = never.';
-COMMENT ON COLUMN quota.classes.start_within IS 'start_before of jobs that give none: so long after run_at or their creation; NULL = none.';
+COMMENT ON COLUMN quota.classes.start_within IS 'start_before of jobs that give none: so long after their creation or run_at, whichever is later; NULL = none.';
 COMMENT ON COLUMN quota.classes.max_fill IS 'New jobs of this class are refused once the provider''s max_queued is used up to this part: above 0 to 1, at most three decimals.';
 COMMENT ON COLUMN quota.classes.max_attempts IS 'Attempts of a job that does not say how many; NULL = as the provider says.';
 COMMENT ON COLUMN quota.classes.retry_base IS 'Instead of the provider''s retry_base; NULL = as the provider says.';

@@ -16,7 +16,7 @@ CREATE TABLE quota.jobs (
 	resource text,
 	state text NOT NULL DEFAULT 'queued',
 	attempt int NOT NULL DEFAULT 0,
-	max_attempts int NOT NULL DEFAULT 5,
+	max_attempts int NOT NULL,
 	created_at timestamptz NOT NULL,
 	started_at timestamptz,
 	finished_at timestamptz,
@@ -57,21 +57,21 @@ COMMENT ON COLUMN quota.jobs.class IS 'Work class; NULL means event.';
 COMMENT ON COLUMN quota.jobs.payload IS 'What the worker needs to know; quota does not look inside.';
 COMMENT ON COLUMN quota.jobs.units IS 'Measured units of this job, such as {"input_token": 1200}; they override the costs in quota.costs.';
 COMMENT ON COLUMN quota.jobs.run_at IS 'Not before this time (wall clock).';
-COMMENT ON COLUMN quota.jobs.start_before IS 'A job whose first attempt has not started by then (wall clock) fails; NULL = as its class says.';
+COMMENT ON COLUMN quota.jobs.start_before IS 'A job whose first attempt has not started by then (wall clock) fails; NULL in an INSERT: start_within of its class after created_at or run_at, whichever is later.';
 COMMENT ON COLUMN quota.jobs.dedupe_key IS 'Unique per provider among unfinished jobs.';
 COMMENT ON COLUMN quota.jobs."user" IS 'For limits per user.';
 COMMENT ON COLUMN quota.jobs.connection IS 'For limits per connection.';
 COMMENT ON COLUMN quota.jobs.resource IS 'For limits per resource.';
 COMMENT ON COLUMN quota.jobs.state IS 'queued (also: waiting for a retry), scheduled (run_at is in the future), running, succeeded, failed or cancelled.';
 COMMENT ON COLUMN quota.jobs.attempt IS 'Number of the newest attempt, 0 before the first.';
-COMMENT ON COLUMN quota.jobs.max_attempts IS 'After so many attempts the job fails for good.';
+COMMENT ON COLUMN quota.jobs.max_attempts IS 'After so many attempts the job fails for good; NULL in an INSERT: as its class says, else its provider.';
 COMMENT ON COLUMN quota.jobs.created_at IS 'When it was enqueued; filled in.';
 COMMENT ON COLUMN quota.jobs.started_at IS 'When the newest attempt was claimed.';
 COMMENT ON COLUMN quota.jobs.finished_at IS 'When it succeeded, failed for good, or was cancelled.';
 COMMENT ON COLUMN quota.jobs.status IS 'The newest status of the provider that quota_fail was told.';
 COMMENT ON COLUMN quota.jobs.result IS 'What quota_complete was told.';
 COMMENT ON COLUMN quota.jobs.error IS 'Why the newest failed attempt failed.';
-COMMENT ON COLUMN quota.jobs.history IS 'What happened to it, oldest first: attempts that failed or whose lease expired, cancelling, requeueing. NULL until then.';
+COMMENT ON COLUMN quota.jobs.history IS 'What happened to it, oldest first; the newest 50 entries. Each is an object with attempt, at (wall clock), state: failed (the attempt), expired (its lease), cancelled, missed (start_before) or requeued, and as far as known status, error (its first 1000 bytes) and worker. NULL until something of this happens; written neither by a claim nor by a success.';
 COMMENT ON COLUMN quota.jobs.flow IS 'Internal: hash of provider, tenant, class and endpoint. A row that comes with the right one is taken for one from a dump, whose tables come in any order: whether tenant, provider and class exist is not checked.';
 
 CREATE TABLE quota.leases (
@@ -249,7 +249,15 @@ CREATE FUNCTION quota_fail(id bigint, attempt int, error text, status int DEFAUL
 	RETURNS text
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail';
 COMMENT ON FUNCTION quota_fail(bigint, int, text, int, jsonb, boolean, boolean) IS
-'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of the provider and not before the Retry-After of headers; failed after max_attempts or with retry => false. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over.';
+'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of its class, else its provider, and not before the Retry-After of headers; failed after max_attempts or with retry => false; cancelled when quota_cancel was called meanwhile. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over.';
+
+CREATE TYPE quota_lease AS (
+	id bigint,
+	attempt int,
+	lease_until timestamptz,
+	cancel_requested boolean
+);
+COMMENT ON TYPE quota_lease IS 'Answer of quota_extend_job: until when (wall clock) the attempt may run, and whether somebody has asked to cancel the job.';
 
 CREATE FUNCTION quota_fail(ids bigint[], attempts int[], errors text[], statuses int[] DEFAULT NULL,
 	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)
@@ -259,16 +267,16 @@ COMMENT ON FUNCTION quota_fail(bigint[], int[], text[], int[], jsonb, boolean, b
 'The same for many jobs, such as the items of a batch that the provider refused; ids, attempts, errors and, unless left out, statuses (which may have NULLs) have one element for each, the rest holds for all. Returns for each, in the same order, the new state of the job; or stale or busy, as the array form of quota_complete.';
 
 CREATE FUNCTION quota_extend_job(id bigint, attempt int, by interval)
-	RETURNS timestamptz
+	RETURNS quota_lease
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_extend_job';
 COMMENT ON FUNCTION quota_extend_job(bigint, int, interval) IS
-'Prolongs the lease of a running job: it ends "by" from now, but never earlier than it did. Returns the new end. Throws 55000 when the lease of (id, attempt) is over.';
+'Prolongs the lease of a running job: it ends "by" from now (at most 24 hours), but never earlier than it did. Returns the new end, and whether quota_cancel was called: then the worker should stop and end the attempt with quota_fail; with quota_complete the job has succeeded all the same. Throws 55000 when the lease of (id, attempt) is over, 55P03 when another transaction is working on the job. Write SELECT * FROM quota_extend_job(...): (quota_extend_job(...)).* calls it once per column.';
 
 CREATE FUNCTION quota_cancel(id bigint)
-	RETURNS boolean
+	RETURNS text
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_cancel';
 COMMENT ON FUNCTION quota_cancel(bigint) IS
-'Cancels a job that is waiting. False when it has finished already; 55000 when it is running, 55P03 when another transaction is working on it.';
+'Cancels a job. Returns cancelled: it waited, or its lease was over, and it will not run; requested: it is running, its worker learns of it when it calls quota_extend_job, and the job ends as cancelled when the attempt fails or its lease runs out, instead of being tried again; succeeded or failed: it is too late. Throws 42704 for a job that does not exist, 55P03 when another transaction is working on it.';
 
 REVOKE ALL ON quota.jobs, quota.leases, quota.dedupe FROM PUBLIC;
 REVOKE ALL ON FUNCTION

@@ -268,7 +268,7 @@ free('enqueue of many', q{INSERT INTO quota.jobs (tenant, provider)
 	SELECT 'u', 'p' FROM generate_series(1, 10)}, '');
 free('settle', q{SELECT quota_settle(permit) FROM quota_acquire('t', 'p')}, '');
 free('grant', q{SELECT quota_grant('t', 'p', 'credits', 1)}, '');
-free('cancel', q{SELECT quota_cancel(id) FROM job('job 18')}, 't');
+free('cancel', q{SELECT quota_cancel(id) FROM job('job 18')}, 'cancelled');
 free('a change of configuration', q{UPDATE quota.tiers SET weight = 2}, '');
 free('balance and views', q{SELECT count(*) > 0 FROM quota_balance('t');
 	SELECT count(*) > 0 FROM quota.stat_flows}, "t\nt");

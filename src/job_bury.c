@@ -1,0 +1,95 @@
+/*
+ * job_bury.c
+ *		Ending a job that a claim has found and that will not run any more: its
+ *		lease has expired, and no attempt is left, or somebody has asked to cancel
+ *		it.
+ *
+ * As in job_take.c, the candidate is locked, and the flow is told before the rows
+ * are written.
+ */
+#include "job_claim.h"
+
+#include "flow.h"
+#include "job_history.h"
+#include "job_hold.h"
+#include "utils/builtins.h"
+
+#define LEASE_EXPIRED "lease expired"
+
+/* Somebody has asked to cancel the attempt that was running. */
+static bool
+is_unwanted(const JobLanes *lanes)
+{
+	bool		isnull;
+
+	return lanes->was_running &&
+		DatumGetBool(slot_getattr(lanes->lease, LEASE_CANCEL_REQUESTED, &isnull));
+}
+
+/* Its lease has expired and it has no attempt left. */
+static bool
+is_worn_out(const JobLanes *lanes)
+{
+	return lanes->was_running &&
+		job_int32(lanes->job, JOB_ATTEMPT) >=
+		job_int32(lanes->job, JOB_MAX_ATTEMPTS);
+}
+
+/* See job_claim.h. */
+bool
+claim_is_dead(const JobLanes *lanes)
+{
+	return is_worn_out(lanes) || is_unwanted(lanes);
+}
+
+/* See job_claim.h. */
+void
+claim_note_expired(Claimer *c, JobChange *change, const char *state)
+{
+	JobHappening happened = {.state = state};
+
+	happened.error = LEASE_EXPIRED;
+	happened.worker = job_text(c->lanes.lease, LEASE_WORKER);
+	job_history_add(c->lanes.job, change, &happened);
+}
+
+/* Tells the flow, before others meet the row. */
+static void
+leave_place(Claimer *c)
+{
+	QuotaSlot  *slot = &quota_slots[c->slot];
+	JournalNote note = job_empty_note(true);
+
+	note.due_ns = c->now_ns;
+	note.place = c->lanes.ready_at;
+	note.gone = true;
+	journal_reserve(1);
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	journal_note(c->flow, &note);
+	flow_scan_taken(&c->scan, 0);
+	LWLockRelease(&slot->lock);
+}
+
+/* See job_claim.h. */
+Step
+claim_bury(Claimer *c)
+{
+	JobLanes   *lanes = &c->lanes;
+	JobChange	change = job_change(c->jobs);
+	JournalNote note = job_empty_note(false);
+	bool		unwanted = is_unwanted(lanes);
+
+	turn_uncharge(c);
+	c->buried++;
+	leave_place(c);
+	claim_note_expired(c, &change,
+					   unwanted ? HAPPENED_CANCELLED : HAPPENED_EXPIRED);
+	job_set(&change, JOB_ERROR, CStringGetTextDatum(LEASE_EXPIRED));
+	claim_end_permit(lanes);
+	row_delete(c->leases, lanes->lease);
+	job_write_over(c->jobs, lanes->job, unwanted ? "cancelled" : "failed",
+				   &change);
+	note.in_flight = -1;
+	job_note(&c->names, &note);
+	return STEP_LEFT;
+}
