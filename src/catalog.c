@@ -18,11 +18,14 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_proc.h"
 #include "error.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 static const char *const relation_names[QUOTA_N_RELATIONS] = {
 	[QUOTA_REL_TIERS] = "tiers",
@@ -113,6 +116,18 @@ find_extension(Oid *extension, Oid *owner)
 	return found;
 }
 
+/* A trigger function in the schema, InvalidOid when it is not there. */
+static Oid
+find_trigger_function(Oid schema, const char *name)
+{
+	oidvector  *no_arguments = buildoidvector(NULL, 0);
+
+	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+						   CStringGetDatum(name),
+						   PointerGetDatum(no_arguments),
+						   ObjectIdGetDatum(schema));
+}
+
 /* Fills the catalog; throws 55000 when there is no extension. */
 static void
 look_up(void)
@@ -132,6 +147,8 @@ look_up(void)
 		if (!OidIsValid(catalog.relations[i]))
 			complete = false;
 	}
+	catalog.update_trigger = OidIsValid(schema) ?
+		find_trigger_function(schema, "jobs_before_update") : InvalidOid;
 	catalog_valid = complete && age == catalog_age;
 }
 

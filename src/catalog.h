@@ -47,6 +47,7 @@ typedef struct QuotaCatalog
 	Oid			owner;			/* of the extension; our rows are read as
 								 * this role */
 	Oid			relations[QUOTA_N_RELATIONS];
+	Oid			update_trigger; /* function quota.jobs_before_update() */
 } QuotaCatalog;
 
 /* Throws 55000 when the extension does not exist in this database. */

@@ -88,6 +88,22 @@
 	EvalPlanQualInit(epq, estate, NULL, NIL, -1)
 #endif
 
+/*
+ * A CHECK constraint as the executor compiles it, NULL for one that isn't
+ * enforced, and where it keeps what it has compiled.
+ */
+#if PG_VERSION_NUM >= 180000
+#define compat_check_expr(relation, check) \
+	((check)->ccenforced ? (Expr *) \
+	 expand_generated_columns_in_expr(stringToNode((check)->ccbin), relation, 1) : \
+	 NULL)
+#define compat_check_exprs(result) ((result)->ri_CheckConstraintExprs)
+#else
+#define compat_check_expr(relation, check) \
+	((Expr *) stringToNode((check)->ccbin))
+#define compat_check_exprs(result) ((result)->ri_ConstraintExprs)
+#endif
+
 /* The sequence behind an identity column. */
 #if PG_VERSION_NUM >= 170000
 #define compat_identity_sequence(relation, attnum) \

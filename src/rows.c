@@ -17,6 +17,7 @@
  */
 #include "rows.h"
 
+#include "row_check.h"
 #include "row_role.h"
 
 #include "access/genam.h"
@@ -27,6 +28,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -51,6 +53,7 @@ typedef struct RowWriter
 struct RowTable
 {
 	MemoryContext context;		/* everything about the table is in here */
+	QuotaRelation rel;
 	Relation	relation;
 	LockTupleMode lock_mode;
 	List	   *slots;			/* handed out by row_slot() */
@@ -78,6 +81,7 @@ row_open(QuotaRelation rel)
 
 	Assert(ActiveSnapshotSet());
 	table->context = context;
+	table->rel = rel;
 	table->relation = table_open(quota_relation(rel), RowExclusiveLock);
 	if (table->relation->rd_rel->relam != HEAP_TABLE_AM_OID)
 		ereport(ERROR,
@@ -266,6 +270,29 @@ row_lock(RowTable *table, TupleTableSlot *slot)
 /* ---- writing ---- */
 
 /*
+ * An update that we make has no row trigger but our own one before it, which
+ * checks what others change.
+ */
+static bool
+is_update_unwatched(const RowTable *table)
+{
+	const TriggerDesc *triggers = table->relation->trigdesc;
+	Oid			ours = quota_catalog()->update_trigger;
+
+	if (triggers == NULL || !OidIsValid(ours))
+		return false;
+	for (int i = 0; i < triggers->numtriggers; i++)
+	{
+		const Trigger *trigger = &triggers->triggers[i];
+
+		if (TRIGGER_FOR_ROW(trigger->tgtype) &&
+			TRIGGER_FOR_UPDATE(trigger->tgtype) && trigger->tgfoid != ours)
+			return false;
+	}
+	return true;
+}
+
+/*
  * The table's writer, for an update of the given columns or (NULL) an insert or
  * delete.
  */
@@ -298,6 +325,9 @@ writer_for(RowTable *table, Bitmapset *updated)
 	/* where the executor of triggers looks for it */
 	writer->estate->es_opened_result_relations = list_make1(writer->result);
 	ExecOpenIndices(writer->result, false);
+	row_check_lend(table->rel, writer->result, writer->estate);
+	if (is_update_unwatched(table))
+		writer->result->ri_TrigDesc->trig_update_before_row = false;
 	compat_epq_init(&writer->epq, writer->estate);
 	writer->new_row = ExecInitExtraTupleSlot(writer->estate,
 											 RelationGetDescr(table->relation),

@@ -1,0 +1,137 @@
+/*
+ * row_check.c
+ *		CHECK constraints of the tables that rows.c writes, compiled once per
+ *		backend instead of once per write.
+ *
+ * The executor reads and compiles the constraints of a table for every statement
+ * that writes it.  For a job that is more work than the update itself.  What is
+ * kept here is what the executor would make: every constraint of the table, those
+ * that users have added included.
+ *
+ * A set is kept for one role, whose right to call functions was checked when it was
+ * compiled, until
+ *
+ * - one of our relations changes (quota_catalog_age());
+ * - any function or type changes: planning may have put its body, or that it has no
+ *	 constraints, into the expression.
+ *
+ * A compiled expression has room for one evaluation at a time, and a constraint may
+ * call a function that writes the same table.  So a set is lent to one writer at a
+ * time; another one that comes meanwhile gets none.  A writer may end by an error:
+ * what gives the set back is that its memory is freed.
+ */
+#include "row_check.h"
+
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "rewrite/rewriteHandler.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* The constraints of one table. */
+typedef struct Checks
+{
+	MemoryContext context;		/* NULL = none are kept */
+	ExprState **exprs;
+	Oid			relation;
+	Oid			role;
+	uint64		age;
+	bool		lent;
+} Checks;
+
+static Checks kept[QUOTA_N_RELATIONS];
+static uint64 code_age = 0;		/* moves when a function or type changes */
+
+/* Syscache callback: may run at any moment. */
+static void
+code_changed(Datum arg, int cache, uint32 hash)
+{
+	code_age++;
+}
+
+/* What the constraints depend on moves one of these; both only grow. */
+static uint64
+current_age(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+	{
+		CacheRegisterSyscacheCallback(PROCOID, code_changed, (Datum) 0);
+		CacheRegisterSyscacheCallback(TYPEOID, code_changed, (Datum) 0);
+		registered = true;
+	}
+	return quota_catalog_age() + code_age;
+}
+
+/* Compiles the constraints of the table into c.  Throws. */
+static void
+compile(Checks *c, Relation table)
+{
+	TupleConstr *constraints = table->rd_att->constr;
+	uint64		age = current_age();
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "quota checks",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	ExprState **exprs = palloc0(constraints->num_check * sizeof(ExprState *));
+
+	for (int i = 0; i < constraints->num_check; i++)
+	{
+		Expr	   *expr = compat_check_expr(table, &constraints->check[i]);
+
+		if (expr != NULL)
+			exprs[i] = ExecInitExpr(expression_planner(expr), NULL);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextSetParent(context, CacheMemoryContext);
+	c->context = context;
+	c->exprs = exprs;
+	c->relation = RelationGetRelid(table);
+	c->role = GetUserId();
+	c->age = age;
+}
+
+/* Forgets what is kept unless it is what compile() would make now. */
+static void
+forget_old(Checks *c, Relation table)
+{
+	if (c->context == NULL ||
+		(c->relation == RelationGetRelid(table) && c->role == GetUserId() &&
+		 c->age == current_age()))
+		return;
+	MemoryContextDelete(c->context);
+	c->context = NULL;
+}
+
+/* Memory callback: the borrower is gone. */
+static void
+give_back(void *arg)
+{
+	((Checks *) arg)->lent = false;
+}
+
+/* See row_check.h. */
+void
+row_check_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate)
+{
+	Relation	table = result->ri_RelationDesc;
+	Checks	   *c = &kept[rel];
+	MemoryContextCallback *callback;
+
+	if (table->rd_att->constr == NULL ||
+		table->rd_att->constr->num_check == 0 || c->lent)
+		return;
+	forget_old(c, table);
+	if (c->context == NULL)
+		compile(c, table);
+	callback = MemoryContextAlloc(estate->es_query_cxt, sizeof(*callback));
+	callback->func = give_back;
+	callback->arg = c;
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
+	c->lent = true;
+	compat_check_exprs(result) = c->exprs;
+}
