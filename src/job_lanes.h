@@ -40,6 +40,8 @@ typedef struct JobLanes
 	PositionGap ranges[POSITION_MAX_GAPS + 1];
 	int			nranges;
 	int			range;
+	bool		near;			/* nothing of the fresh lane was read yet */
+	int64		range_lo;		/* where the present range begins */
 	int			passed;			/* rows since the position was told */
 	RowScan    *returned_scan;
 	bool		have_returned;
