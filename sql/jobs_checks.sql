@@ -1,0 +1,87 @@
+-- Constraints and triggers that users add to quota.jobs hold for what quota
+-- writes, from the moment they are there.
+SELECT quota_clock_set('2026-01-01 00:00:00+00');
+INSERT INTO quota.tiers (tier) VALUES ('jk');
+INSERT INTO quota.tenants (tenant, tier) VALUES ('jk', 'jk');
+INSERT INTO quota.providers (provider) VALUES ('jk');
+INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'jk', 'jk', to_jsonb(n) FROM generate_series(1, 6) n;
+
+-- what a claim gives: the job, or what refused it
+CREATE FUNCTION jk_claim() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	job text;
+BEGIN
+	SELECT payload INTO job FROM quota_dequeue('jk');
+	RETURN job;
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+SELECT jk_claim();
+
+-- a new constraint, in a session that has claimed before
+ALTER TABLE quota.jobs ADD CONSTRAINT jk_state CHECK (provider <> 'jk' OR state <> 'running') NOT VALID;
+SELECT jk_claim();
+ALTER TABLE quota.jobs DROP CONSTRAINT jk_state;
+SELECT jk_claim();
+
+-- a function that changes: inlined and not
+CREATE FUNCTION jk_good(job quota.jobs) RETURNS boolean IMMUTABLE LANGUAGE sql AS $$ SELECT job.attempt < 10 $$;
+ALTER TABLE quota.jobs ADD CONSTRAINT jk_good CHECK (jk_good(jobs));
+SELECT jk_claim();
+CREATE OR REPLACE FUNCTION jk_good(job quota.jobs) RETURNS boolean IMMUTABLE LANGUAGE sql AS $$ SELECT job.attempt < 1 $$;
+SELECT jk_claim();
+CREATE OR REPLACE FUNCTION jk_good(job quota.jobs) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN job.attempt < 10; END $$;
+SELECT jk_claim();
+
+-- each role needs the right to call it
+REVOKE EXECUTE ON FUNCTION jk_good FROM PUBLIC;
+CREATE ROLE jk_worker;
+DO $$ BEGIN
+	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO jk_worker', (SELECT oid::regprocedure FROM pg_proc
+		WHERE proname = 'quota_dequeue' AND proargtypes[0] = 'text'::regtype));
+END $$;
+SET ROLE jk_worker;
+SELECT jk_claim();
+RESET ROLE;
+DROP OWNED BY jk_worker;
+DROP ROLE jk_worker;
+
+-- a constraint whose function writes jobs itself, while one is being written
+CREATE OR REPLACE FUNCTION jk_good(job quota.jobs) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	IF job.state = 'running' AND job.payload = '5' THEN
+		RETURN (SELECT count(*) = 1 FROM quota_dequeue('jk'));
+	END IF;
+	RETURN job.attempt < 10;
+END $$;
+SELECT jk_claim();
+ALTER TABLE quota.jobs DROP CONSTRAINT jk_good;
+DROP FUNCTION jk_good;
+SELECT payload, state FROM quota.jobs WHERE provider = 'jk' ORDER BY id;
+
+-- a trigger that fires after ours may change what belongs to the user, no more
+INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'jk', 'jk', to_jsonb(n) FROM generate_series(7, 9) n;
+CREATE FUNCTION jk_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF TG_ARGV[0] = 'payload' THEN
+		UPDATE quota.jobs SET payload = payload || '"seen"' WHERE id = NEW.id;
+	ELSE
+		UPDATE quota.jobs SET state = 'succeeded' WHERE id = NEW.id;
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER jk_state AFTER UPDATE OF state ON quota.jobs FOR EACH ROW WHEN (NEW.state = 'running') EXECUTE FUNCTION jk_trigger('state');
+SELECT jk_claim();
+DROP TRIGGER jk_state ON quota.jobs;
+CREATE TRIGGER jk_payload AFTER UPDATE OF state ON quota.jobs FOR EACH ROW WHEN (NEW.state = 'running') EXECUTE FUNCTION jk_trigger('payload');
+SELECT jk_claim();
+DROP TRIGGER jk_payload ON quota.jobs;
+SELECT payload, state FROM quota.jobs WHERE provider = 'jk' AND id > (SELECT max(id) - 3 FROM quota.jobs) ORDER BY id;
+
+SELECT count(quota_complete(id, attempt)::text) FROM quota.jobs WHERE provider = 'jk' AND state = 'running';
+SELECT count(quota_cancel(id)) FROM quota.jobs WHERE provider = 'jk' AND state = 'queued';
+DELETE FROM quota.jobs WHERE provider = 'jk';
+DELETE FROM quota.tenants WHERE tier = 'jk';
+DELETE FROM quota.providers WHERE provider = 'jk';
+DELETE FROM quota.tiers WHERE tier = 'jk';
+DROP FUNCTION jk_claim, jk_trigger;
