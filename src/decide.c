@@ -20,6 +20,7 @@
 #include "error.h"
 #include "event.h"
 #include "examine.h"
+#include "flow_gate.h"
 #include "job.h"
 #include "journal.h"
 #include "miscadmin.h"
@@ -89,6 +90,84 @@ calls_that_fit(const QuotaPlan *plan, const TermState *states, int n)
 	return (int) fit;
 }
 
+/* ---- standing in line ---- */
+
+/*
+ * Is the term, for this call, a limit for which flows stand in line?  See
+ * flow_gate.c.
+ */
+static bool
+meets_shared(const QuotaPlan *plan, int i, const TermState *s)
+{
+	const QuotaTerm *term = &plan->terms[i];
+
+	return s->cost > 0 && !term->own && !term->wide &&
+		term->slot == plan->slot && term->kind != QUOTA_ALLOWANCE;
+}
+
+/* Makes one key of two; both are as good as random. */
+static void
+mix_key(QuotaKey *key, const QuotaKey *part)
+{
+	key->w[0] = (key->w[0] << 7 | key->w[0] >> 57) * UINT64CONST(0x9E3779B97F4A7C15)
+		+ part->w[0];
+	key->w[1] = (key->w[1] << 7 | key->w[1] >> 57) * UINT64CONST(0xC2B2AE3D27D4EB4F)
+		+ part->w[1];
+}
+
+/* Names the line of calls that meet the same shared buckets as this one. */
+static void
+name_line(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
+		  QuotaVerdict *v)
+{
+	v->line_key.w[0] = v->line_key.w[1] =
+		1 + quota_shares[quota_flows[ask->flow].share].class_index;
+	for (int i = 0; i < plan->nterms; i++)
+		if (meets_shared(plan, i, &states[i]))
+		{
+			mix_key(&v->line_key, &plan->terms[i].key);
+			v->meets_shared = true;
+		}
+}
+
+/* The term fits, but others go first. */
+static void
+stand_behind(const QuotaTerm *term, TermState *s, bool own_line)
+{
+	s->reason = term->kind == QUOTA_TOKEN_BUCKET ? QUOTA_RATE_LIMITED
+		: QUOTA_CONCURRENCY_LIMITED;
+	s->level = 0;
+	s->not_before_us = DT_NOEND;
+	s->wake_ns = QUOTA_NEVER;
+	s->behind = true;
+	s->own_line = own_line;
+}
+
+/* A job must not take of a shared limit what a flow that waits is to have. */
+static void
+stand_in_line(const QuotaPlan *plan, TermState *states, const QuotaAsk *ask,
+			  QuotaVerdict *v)
+{
+	uint32		line;
+	bool		own;
+
+	name_line(plan, states, ask, v);
+	if (!v->meets_shared)
+		return;
+	line = quota_find_line(&v->line_key, plan->slot);
+	own = line != QUOTA_NO_INDEX && flow_line_is_before(line, ask->flow);
+	for (int i = 0; i < plan->nterms; i++)
+	{
+		TermState  *s = &states[i];
+
+		if (s->reason == QUOTA_OK && meets_shared(plan, i, s) &&
+			(own || flow_gate_is_before(s->bucket, line, ask->flow)))
+			stand_behind(&plan->terms[i], s, own);
+	}
+}
+
+/* ---- refusing ---- */
+
 /* Lists the terms that said no; the one that opens last names the refusal. */
 static void
 refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
@@ -114,6 +193,10 @@ refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 			v->limiting = i;
 			v->reason = s->reason;
 			v->not_before_us = s->not_before_us;
+			v->opens_ns = s->wake_ns;
+			v->shared = meets_shared(plan, i, s);
+			v->behind = s->behind;
+			v->own_line = s->own_line;
 		}
 		if (plan->terms[i].slot != plan->slot)
 			wake = Min(wake, now_ns + ACROSS_RECHECK_NS);
@@ -252,6 +335,11 @@ verdict_init(QuotaVerdict *v)
 	v->limiting = -1;
 	v->not_before_us = DT_NOBEGIN;
 	v->wake_ns = 0;
+	v->opens_ns = QUOTA_NEVER;
+	v->meets_shared = false;
+	v->shared = false;
+	v->behind = false;
+	v->own_line = false;
 	v->wide = false;
 	v->remaining = 0;
 	v->permit = 0;
@@ -299,6 +387,8 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 		if (result != DECIDE_DONE)
 			return result;
 	}
+	if (ask->is_job)
+		stand_in_line(plan, states, ask, v);
 	fit = calls_that_fit(plan, states, ask->n);
 	if (plan->suspended)
 	{

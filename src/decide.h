@@ -26,6 +26,12 @@ typedef struct QuotaVerdict
 	int			limiting;		/* term that opens last, -1 = none */
 	TimestampTz not_before_us;	/* DT_NOEND = never by itself */
 	int64		wake_ns;		/* when a parked flow should ask again */
+	int64		opens_ns;		/* when the limiting term does */
+	bool		meets_shared;	/* a job that meets limits which tenants share: */
+	QuotaKey	line_key;		/* of the line where it stands for them; */
+	bool		shared;			/* refused: the limiting term is such a limit, */
+	bool		behind;			/* and would fit, but a flow that waits goes first, */
+	bool		own_line;		/* and that one is of the same line */
 	bool		wide;			/* some exhausted limit meets every call */
 	int64		remaining;		/* further equal calls possible now;
 								 * QUOTA_NEVER = no limit */
@@ -45,6 +51,9 @@ typedef struct QuotaAsk
 	bool		dry;			/* peek: charge nothing */
 	bool		provisional;	/* a refusal by limits is not the last word: it
 								 * isn't counted */
+	bool		is_job;			/* of this flow, which may have to stand in line
+								 * for limits that several tenants share */
+	uint32		flow;
 	const char *only_unit;		/* decide by allowances of this unit alone
 								 * (quota_hold); NULL = by all limits */
 } QuotaAsk;
@@ -76,6 +85,8 @@ typedef struct TermState
 	QuotaReason reason;			/* why n calls do not fit, or QUOTA_OK */
 	TimestampTz not_before_us;
 	int64		wake_ns;
+	bool		behind;			/* it would fit, but a flow that waits goes first */
+	bool		own_line;		/* one of the same line */
 } TermState;
 
 /*

@@ -31,6 +31,7 @@ static uint32 *bucket_heads;
 static uint32 *tenant_heads;
 static uint32 *share_heads;
 static uint32 *flow_heads;
+static uint32 *line_heads;
 
 #define KIND(name, objects_) \
 	{&quota_shared->name##_table, (char *) (objects_), sizeof(*(objects_)), \
@@ -51,7 +52,7 @@ quota_directory_size(void)
 
 	n += heads_for(quota_max_buckets);
 	n += heads_for(quota_max_tenants);
-	n += 2 * (Size) heads_for(quota_max_flows);
+	n += 3 * (Size) heads_for(quota_max_flows);
 	return CACHELINEALIGN(n * sizeof(uint32));
 }
 
@@ -64,6 +65,7 @@ quota_directory_attach(char *block)
 	tenant_heads = bucket_heads + heads_for(quota_max_buckets);
 	share_heads = tenant_heads + heads_for(quota_max_tenants);
 	flow_heads = share_heads + heads_for(quota_max_flows);
+	line_heads = flow_heads + heads_for(quota_max_flows);
 }
 
 /* The entry of an object; in a slot it is not the first field. */
@@ -98,6 +100,7 @@ quota_directory_init(void)
 	table_init(&(Kind) KIND(tenant, quota_tenants), quota_max_tenants);
 	table_init(&(Kind) KIND(share, quota_shares), quota_max_flows);
 	table_init(&(Kind) KIND(flow, quota_flows), quota_max_flows);
+	table_init(&(Kind) KIND(line, quota_lines), quota_max_flows);
 
 	quota_shared->permit_free = 0;
 	for (int i = 0; i < quota_max_permits; i++)
@@ -226,6 +229,7 @@ DEFINE_KIND(bucket, quota_buckets)
 DEFINE_KIND(tenant, quota_tenants)
 DEFINE_KIND(share, quota_shares)
 DEFINE_KIND(flow, quota_flows)
+DEFINE_KIND(line, quota_lines)
 
 /* A new slot's contents, except what lasts for the life of the server. */
 static void

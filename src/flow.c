@@ -16,7 +16,7 @@
  * a row marks what it concerns as stale at commit; whoever picks reads what is
  * stale first, and calls flow_set_weight() or flow_set_rank().
  */
-#include "flow.h"
+#include "flow_gate.h"
 
 /* Weight of a tenant whose row has not been read yet */
 #define UNKNOWN_WEIGHT_MILLI 1000
@@ -34,6 +34,7 @@ flow_slot_init(uint32 slot)
 	memset(&s->timers, 0, sizeof(s->timers));
 	s->timers.ph_compare = flow_compare_timers;
 	dlist_init(&s->blocked);
+	flow_gate_slot_init(slot);
 }
 
 /* Index of the class in slot->classes, of a free place, or -1. */
@@ -149,6 +150,8 @@ flow_get(uint32 slot, const QuotaPlan *plan, int64 hash)
 	flow->state = QUOTA_FLOW_IDLE;
 	flow->reason = QUOTA_EMPTY;
 	flow->wake_ns = QUOTA_NEVER;
+	flow->waits_for = QUOTA_NO_INDEX;
+	flow->line = QUOTA_NO_INDEX;
 	position_init(&flow->position);
 	/* a scan of a forgotten flow in this place must not match by chance */
 	flow->position.epoch = (uint64) quota_now_ns();
@@ -196,6 +199,7 @@ flow_set_weight(uint32 tenant, int64 weight_milli)
 		fair_set_weight(&share->tag, weight_milli);
 		flow_share_relink(share);
 	}
+	flow_line_reweigh(tenant);
 }
 
 /* The rank of a class has changed. */
@@ -325,7 +329,7 @@ flow_reclaim(uint32 slot)
 {
 	int			n = reclaim_flows(slot);
 
-	n += reclaim_shares(slot);
+	n += reclaim_shares(slot) + flow_line_reclaim(slot);
 	n += reclaim_classes(slot);
 	return n + reclaim_tenants(slot);
 }

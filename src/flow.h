@@ -56,15 +56,11 @@ extern void flow_wake(uint32 slot, int64 now_ns);
  * refusals decided since the pick without releasing the lock, and of a head that
  * still is one: see flow_scan_refused() and flow_head_is_plain().
  */
-extern void flow_park(uint32 flow, QuotaReason reason, int64 wake_ns);
-/* An event: flows of the tenant / of the slot that wait for one are READY. */
-extern void flow_unpark_tenant(uint32 slot, uint32 tenant);
+extern void flow_park(uint32 flow, QuotaReason reason, uint32 bucket,
+					  int64 wake_ns);
+/* Blocked flows of the tenant / of the slot are READY, whatever they wait for. */
+extern void flow_unpark_tenant(uint32 tenant);
 extern void flow_unpark_all(uint32 slot);
-/*
- * The same for those that parked after the first "parkings" of the slot; tenant
- * QUOTA_NO_INDEX = any.
- */
-extern void flow_unpark_since(uint32 slot, uint32 tenant, uint64 parkings);
 
 /* ---- flow_position.c: where its next job may be ---- */
 

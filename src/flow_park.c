@@ -3,13 +3,12 @@
  *		Flows that can't run: blocked until an event or a time, and the timers of
  *		all flows.
  *
- * EVENTS.  What opens a bucket frees the flows parked for it.  A try that takes,
- * finds that the job costs something else and returns what it took is no event
- * for flows that had parked before: they don't wait for that.  Were they freed,
- * two flows whose jobs are too dear could free each other for ever.  So parkings
- * are numbered, and an undo within a call frees only those that came later.
+ * A blocked flow is in the lists of its tenant and its slot.  It waits for one
+ * bucket, the one that opens last of those that refused it, or for none (its tenant
+ * is suspended, or has no row).  flow_gate.c tells what an event on a bucket does.
+ * Parkings are numbered: see there what for.
  */
-#include "flow.h"
+#include "flow_gate.h"
 
 #define share_of(flow)		(&quota_shares[(flow)->share])
 #define tenant_of(share)	(&quota_tenants[(share)->tenant])
@@ -73,14 +72,16 @@ flow_wake(uint32 slot, int64 now_ns)
 		else
 			flow_set_ready(flow);
 	}
+	flow_gates_wake(slot, now_ns);
 }
 
 /* ---- blocked flows ---- */
 
-/* Leaves the lists of blocked flows, if it is there. */
+/* Leaves all that it waits in; its state is still what it was. */
 void
 flow_park_leave(QuotaFlow *flow)
 {
+	flow_gate_leave(flow);
 	if (!flow->blocked)
 		return;
 	dlist_delete(&flow->tenant_node);
@@ -90,7 +91,7 @@ flow_park_leave(QuotaFlow *flow)
 
 /* See flow.h. */
 void
-flow_park(uint32 flow, QuotaReason reason, int64 wake_ns)
+flow_park(uint32 flow, QuotaReason reason, uint32 bucket, int64 wake_ns)
 {
 	QuotaFlow  *f = &quota_flows[flow];
 
@@ -103,42 +104,28 @@ flow_park(uint32 flow, QuotaReason reason, int64 wake_ns)
 	f->parking = ++slot_of(f)->parkings;
 	dlist_push_tail(&tenant_of(share_of(f))->blocked, &f->tenant_node);
 	dlist_push_tail(&slot_of(f)->blocked, &f->slot_node);
+	if (bucket != QUOTA_NO_INDEX)
+		flow_wait_for(f, bucket);
 	flow_share_update(share_of(f));
 	flow_set_timer(f, wake_ns);
 }
 
-/* The flow of the list that parked last, NULL when it is empty. */
-static QuotaFlow *
-last_parked(uint32 slot, uint32 tenant)
-{
-	if (tenant == QUOTA_NO_INDEX)
-		return dlist_is_empty(&quota_slots[slot].blocked) ? NULL
-			: dlist_tail_element(QuotaFlow, slot_node, &quota_slots[slot].blocked);
-	return dlist_is_empty(&quota_tenants[tenant].blocked) ? NULL
-		: dlist_tail_element(QuotaFlow, tenant_node, &quota_tenants[tenant].blocked);
-}
-
 /* See flow.h. */
 void
-flow_unpark_since(uint32 slot, uint32 tenant, uint64 parkings)
+flow_unpark_tenant(uint32 tenant)
 {
-	QuotaFlow  *flow;
+	dlist_head *blocked = &quota_tenants[tenant].blocked;
 
-	while ((flow = last_parked(slot, tenant)) != NULL &&
-		   flow->parking > parkings)
-		flow_set_ready(flow);
-}
-
-/* See flow.h. */
-void
-flow_unpark_tenant(uint32 slot, uint32 tenant)
-{
-	flow_unpark_since(slot, tenant, 0);
+	while (!dlist_is_empty(blocked))
+		flow_set_ready(dlist_head_element(QuotaFlow, tenant_node, blocked));
 }
 
 /* See flow.h. */
 void
 flow_unpark_all(uint32 slot)
 {
-	flow_unpark_since(slot, QUOTA_NO_INDEX, 0);
+	dlist_head *blocked = &quota_slots[slot].blocked;
+
+	while (!dlist_is_empty(blocked))
+		flow_set_ready(dlist_head_element(QuotaFlow, slot_node, blocked));
 }

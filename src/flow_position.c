@@ -66,7 +66,7 @@
  * (flow_follow_wall); when it has been set back, timers are early, which is as
  * good.
  */
-#include "flow.h"
+#include "flow_gate.h"
 
 /* Look again at rows that were locked. */
 #define LOCKED_RETRY_NS (20 * 1000 * QUOTA_NS_PER_US)
@@ -155,6 +155,7 @@ flow_apply_unclaim(const JournalClaim *claim, int64 now_ns)
 	fair_undo(&share->tag, &claim->charge);
 	flow_share_relink(share);
 	share->served -= claim->charge.cost;
+	flow_line_undo(claim->flow, &claim->line);
 
 	if (claim->job == 0 || !claim->was_running)
 		flow_count(flow, 1, -1);

@@ -132,7 +132,7 @@ set_weight(uint32 slot, const Stale *stale, uint32 global)
 	}
 	if (stale->weight_milli > 0)
 		flow_set_weight(stale->tenant, stale->weight_milli);
-	flow_unpark_tenant(slot, stale->tenant);
+	flow_unpark_tenant(stale->tenant);
 	return was_stale;
 }
 

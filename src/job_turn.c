@@ -16,7 +16,7 @@
 
 #include "catalog.h"
 #include "change.h"
-#include "flow.h"
+#include "flow_gate.h"
 #include "permit.h"
 #include "utils/jsonb.h"
 
@@ -135,7 +135,7 @@ park_unconfigured(Claimer *c)
 	same = flow_pick(c->slot) == c->flow && flow_is_same(c) &&
 		count_changes(&changes) == before;
 	if (same)
-		flow_park(c->flow, QUOTA_UNCONFIGURED,
+		flow_park(c->flow, QUOTA_UNCONFIGURED, QUOTA_NO_INDEX,
 				  quota_now_ns() + UNCONFIGURED_RECHECK_NS);
 	LWLockRelease(&slot->lock);
 	return same ? STEP_LEFT : STEP_RACED;
@@ -160,6 +160,27 @@ stops_everybody(const QuotaPlan *plan, const QuotaVerdict *v)
 	return false;
 }
 
+/* Parks the flow for what keeps it for longest; see flow_gate.c. */
+static void
+park(const Claimer *c)
+{
+	const QuotaVerdict *v = &c->verdict;
+	FlowRefusal refusal;
+
+	refusal.reason = v->reason;
+	refusal.bucket = v->limiting < 0 ? QUOTA_NO_INDEX
+		: c->plan->terms[v->limiting].bucket;
+	refusal.opens_ns = v->opens_ns;
+	refusal.look_ns = flow_scan_look_ns(&c->scan);
+	refusal.own_line = v->own_line;
+	/* what never fits must not go first in a line */
+	if (v->shared && (v->behind || v->opens_ns != QUOTA_NEVER))
+		flow_park_in_line(c->flow, &v->line_key, &refusal);
+	else
+		flow_park(c->flow, v->reason, refusal.bucket,
+				  Min(v->wake_ns, refusal.look_ns));
+}
+
 /*
  * The decision was no, and that for the head, whatever it costs; locks held.
  * "first": it was made right after the pick, else for the candidate of a search.
@@ -168,7 +189,6 @@ static Step
 refused(Claimer *c, bool first)
 {
 	QuotaVerdict *v = &c->verdict;
-	int64		wake_ns = v->wake_ns;
 
 	if (!first &&
 		!flow_scan_refused(&c->scan, c->lanes.fresh_id,
@@ -180,8 +200,8 @@ refused(Claimer *c, bool first)
 		return STEP_NOTHING;
 	}
 	if (v->reason == QUOTA_QUOTA_EXHAUSTED)
-		wake_ns = Min(wake_ns, c->now_ns + CALENDAR_RECHECK_NS);
-	flow_park(c->flow, v->reason, Min(wake_ns, flow_scan_look_ns(&c->scan)));
+		v->wake_ns = Min(v->wake_ns, c->now_ns + CALENDAR_RECHECK_NS);
+	park(c);
 	return STEP_LEFT;
 }
 
@@ -192,12 +212,16 @@ admitted(Claimer *c, const QuotaUnits *units)
 	JournalClaim claim = {0};
 	int64		cost = quota_units_of(units, c->plan->share_unit);
 
+	/* nobody is served for nothing, or others of the class would wait for ever */
+	cost = cost >= 0 ? Max(cost, 1) : c->plan->share_cost;
+
 	claim.flow = c->flow;
 	claim.due_ns = QUOTA_NEVER;
 	claim.place = DT_NOBEGIN;
-	/* nobody is served for nothing, or others of the class would wait for ever */
-	claim.charge = flow_charge(c->flow,
-							   cost >= 0 ? Max(cost, 1) : c->plan->share_cost);
+	claim.charge = flow_charge(c->flow, cost);
+	if (c->verdict.meets_shared)
+		claim.line = flow_line_charge(c->flow, &c->verdict.line_key, cost);
+	flow_gate_charged(c->flow);
 	journal_claim(&claim, c->mark);
 	return STEP_GO_ON;
 }
@@ -262,6 +286,8 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	ask.n = 1;
 	ask.units = units;
 	ask.lifetime_ns = c->lease_ns;
+	ask.is_job = true;
+	ask.flow = c->flow;
 	ask.provisional = first && !flow_head_is_plain(c->flow, c->now_ns);
 	*result = quota_decide_locked(c->plan, &ask, c->now_ns, c->wall_us,
 								  &c->verdict, what);

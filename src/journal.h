@@ -23,6 +23,16 @@ typedef struct JournalMark
 								 * what is undone; 0 = all flows may */
 } JournalMark;
 
+/* What flow_line_charge() did; serial 0 = nothing. */
+typedef struct FlowLineCharge
+{
+	uint32		line;
+	uint64		serial;			/* the line's */
+	uint64		since_before;
+	uint64		since_after;
+	FairCharge	charge;
+} FlowLineCharge;
+
 /* A job claimed; enough to undo it. */
 typedef struct JournalClaim
 {
@@ -33,6 +43,7 @@ typedef struct JournalClaim
 	int64		due_ns;			/* returned lane: when it was due */
 	TimestampTz place;			/* and ready_at of its row */
 	FairCharge	charge;
+	FlowLineCharge line;
 } JournalClaim;
 
 /* What a flow will learn. Merged per flow and subtransaction. */

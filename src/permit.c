@@ -36,7 +36,7 @@
 #include "permit.h"
 
 #include "event.h"
-#include "flow.h"
+#include "flow_gate.h"
 #include "journal.h"
 #include "miscadmin.h"
 
@@ -92,6 +92,7 @@ void
 permit_bucket_init(QuotaBucket *bucket)
 {
 	heap_init(&bucket->parts, compare_parts);
+	flow_gate_bucket_init(bucket);
 }
 
 /* ---- parts ---- */
@@ -173,10 +174,7 @@ permit_bucket_opened(uint32 bucket, uint64 parkings)
 	/* For a wide limit flows wait READY, unless it is an allowance. */
 	if (b->scope == QUOTA_SCOPE_WIDE && b->kind != QUOTA_ALLOWANCE)
 		return;
-	if (b->scope != QUOTA_SCOPE_OWN)
-		flow_unpark_since(slot, QUOTA_NO_INDEX, parkings);
-	else if (b->tenant != QUOTA_NO_INDEX)
-		flow_unpark_since(slot, b->tenant, parkings);
+	flow_bucket_opened(bucket, parkings);
 }
 
 /* ---- life of a permit ---- */

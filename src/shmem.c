@@ -21,6 +21,7 @@ QuotaBucket *quota_buckets;
 QuotaTenant *quota_tenants;
 QuotaShare *quota_shares;
 QuotaFlow  *quota_flows;
+QuotaLine  *quota_lines;
 QuotaPermit *quota_permits;
 
 static shmem_request_hook_type previous_request_hook;
@@ -34,7 +35,7 @@ typedef struct Area
 	int			count;
 } Area;
 
-#define N_AREAS 7
+#define N_AREAS 8
 
 /* The arrays, in the order they are laid out. */
 static void
@@ -47,6 +48,7 @@ list_areas(Area areas[N_AREAS])
 		{(void **) &quota_tenants, sizeof(QuotaTenant), quota_max_tenants},
 		{(void **) &quota_shares, sizeof(QuotaShare), quota_max_flows},
 		{(void **) &quota_flows, sizeof(QuotaFlow), quota_max_flows},
+		{(void **) &quota_lines, sizeof(QuotaLine), quota_max_flows},
 		{(void **) &quota_permits, sizeof(QuotaPermit), quota_max_permits},
 	};
 

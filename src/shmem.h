@@ -13,6 +13,7 @@
  *	tenant		a tenant at one provider: counters, current weight
  *	share		a tenant within one class: its place in the fair order
  *	flow		ready work of one share and endpoint
+ *	line		flows that wait for the same shared limits, in order
  *
  * LOCKING
  *
@@ -81,8 +82,9 @@ typedef struct QuotaBucket
 	QuotaEntry	entry;
 	uint8		kind;			/* QuotaKind, fixed at creation */
 	uint8		load;			/* QuotaLoad; only allowances leave READY */
-	pg_atomic_uint32 pins;		/* journal records and permit parts; raised
-								 * under the owner's lock, lowered without */
+	pg_atomic_uint32 pins;		/* journal records, permit parts, flows that wait
+								 * for it; raised under the owner's lock, lowered
+								 * without */
 	uint32		tenant;			/* the tenant charged for this entry, or
 								 * QUOTA_NO_INDEX */
 
@@ -105,6 +107,15 @@ typedef struct QuotaBucket
 	int32		period_count;
 	bool		period_monthly;
 	uint8		scope;			/* QuotaScope, as of the last decision */
+
+	/* who waits for it; see flow_gate.c */
+	dlist_head	lines;			/* closed at this bucket, first closed first */
+	dlist_head	blocked;		/* flows that stand in no line, in the order of
+								 * their parking; of a database slot: unused */
+	pairingheap_node gate_node; /* in slot->gates when timed */
+	int64		gate_ns;		/* timed: the lines look again then */
+	bool		timed;
+	pg_atomic_uint32 waiting_pins;	/* flows and lines among the pins */
 
 	int64		admitted;		/* units */
 	int64		refused;		/* calls */
@@ -210,6 +221,40 @@ typedef struct QuotaTenant
 	char		name[QUOTA_NAME_LEN];
 } QuotaTenant;
 
+/*
+ * Where flows of one class wait that meet the same limits of the provider which
+ * several tenants share; see flow_line.c.
+ */
+typedef struct QuotaLine
+{
+	QuotaEntry	entry;			/* the key is made of the buckets and the class */
+	uint64		serial;			/* tells it from lines that were here before */
+	uint32		class_index;
+	uint32		holder;			/* the READY flow whose turn it is here, or
+								 * QUOTA_NO_INDEX */
+	uint32		bucket;			/* pinned: closed at this one, or QUOTA_NO_INDEX */
+	dlist_node	bucket_node;	/* in bucket->lines when closed */
+	uint32		closer;			/* the flow that did it, */
+	uint64		closed;			/* and its parking */
+	dlist_node	idle_node;		/* in slot->idle_lines when idle: */
+	bool		idle;			/* nobody waits, nobody's turn, not closed */
+	pairingheap waiters;		/* PARKED flows, who goes first on top */
+	FairClock	clock;			/* virtual time of this line */
+} QuotaLine;
+
+/* How a share stands in a line that it has waited in. */
+typedef struct QuotaStanding
+{
+	uint32		line;			/* if the serial is this one's */
+	uint32		nwaiting;		/* flows of the share that wait there */
+	uint64		serial;			/* 0 = unused */
+	uint64		since;			/* number of the parking, when tag.start was set */
+	FairTag		tag;
+	fair_time	high;			/* no start known to a waiting flow is above */
+} QuotaStanding;
+
+#define QUOTA_MAX_STANDINGS 4
+
 typedef struct QuotaShare
 {
 	QuotaEntry	entry;
@@ -222,6 +267,7 @@ typedef struct QuotaShare
 	pairingheap_node node;
 	pairingheap flows;			/* READY flows, oldest head first */
 	int64		served;			/* cost in share units, committed or open */
+	QuotaStanding standings[QUOTA_MAX_STANDINGS];
 } QuotaShare;
 
 typedef enum QuotaFlowState
@@ -239,7 +285,8 @@ typedef struct QuotaFlow
 	uint8		state;			/* QuotaFlowState */
 	uint8		reason;			/* QuotaReason it is not running for */
 	pg_atomic_uint32 pins;		/* journal records that name it */
-	pairingheap_node node;		/* in share->flows when READY */
+	pairingheap_node node;		/* in share->flows when READY, in line->waiters
+								 * when waiting there */
 	int64		order;			/* its key there */
 	pairingheap_node timer;		/* in slot->timers unless wake_ns is NEVER */
 	int64		wake_ns;		/* PARKED: when it may run again; READY: when a
@@ -249,6 +296,15 @@ typedef struct QuotaFlow
 	bool		blocked;
 	dlist_node	tenant_node;	/* in tenant->blocked */
 	dlist_node	slot_node;		/* in slot->blocked */
+	uint32		waits_for;		/* blocked: the bucket it is parked for, pinned;
+								 * QUOTA_NO_INDEX = none */
+	bool		listed;			/* bucket_node is in that one's list */
+	dlist_node	bucket_node;
+	uint32		line;			/* it waits there or, READY, is its holder;
+								 * QUOTA_NO_INDEX = neither */
+	bool		waiting;		/* node is in line->waiters, by: */
+	fair_time	line_start;		/* the share's standing, as last seen */
+	uint64		line_since;
 
 	Position	position;		/* where its next job may be */
 	/* the job that was refused last; see flow_position.c */
@@ -286,6 +342,9 @@ typedef struct QuotaSlot
 	QuotaClass	classes[QUOTA_MAX_CLASSES];
 	QuotaPlaces places;			/* of all tenants */
 	pairingheap timers;			/* flows by wake_ns */
+	pairingheap gates;			/* buckets by gate_ns */
+	uint64		lines_made;		/* so far */
+	dlist_head	idle_lines;		/* longest idle first */
 	dlist_head	blocked;		/* flows that wait for an event, in the order
 								 * of their parking, as in the tenants' lists */
 	uint64		parkings;		/* so far */
@@ -365,6 +424,7 @@ typedef struct QuotaShared
 	QuotaTable	tenant_table;
 	QuotaTable	share_table;
 	QuotaTable	flow_table;
+	QuotaTable	line_table;
 	uint32		permit_free;
 	uint32		permits_used;
 	uint32		permit_aliases; /* permits with an alias */
@@ -385,6 +445,7 @@ extern PGDLLIMPORT QuotaBucket *quota_buckets;
 extern PGDLLIMPORT QuotaTenant *quota_tenants;
 extern PGDLLIMPORT QuotaShare *quota_shares;
 extern PGDLLIMPORT QuotaFlow *quota_flows;
+extern PGDLLIMPORT QuotaLine *quota_lines;
 extern PGDLLIMPORT QuotaPermit *quota_permits;
 
 /* shmem.c */
@@ -403,10 +464,13 @@ extern uint32 quota_find_share(const QuotaKey *key, uint32 owner);
 extern uint32 quota_create_share(const QuotaKey *key, uint32 owner);
 extern uint32 quota_find_flow(const QuotaKey *key, uint32 owner);
 extern uint32 quota_create_flow(const QuotaKey *key, uint32 owner);
+extern uint32 quota_find_line(const QuotaKey *key, uint32 owner);
+extern uint32 quota_create_line(const QuotaKey *key, uint32 owner);
 extern void quota_remove_bucket(uint32 index);
 extern void quota_remove_tenant(uint32 index);
 extern void quota_remove_share(uint32 index);
 extern void quota_remove_flow(uint32 index);
+extern void quota_remove_line(uint32 index);
 /* a bucket that nothing pins, and its tenant's charge for its place; reclaim.c */
 extern void quota_drop_bucket(uint32 index);
 /* a slot that owns nothing any more; its lock is held */

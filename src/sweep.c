@@ -55,6 +55,9 @@ remove_objects(uint32 slot)
 		if (quota_owned(&quota_flows[i].entry, slot))
 			quota_remove_flow((uint32) i);
 	for (int i = 0; i < quota_max_flows; i++)
+		if (quota_owned(&quota_lines[i].entry, slot))
+			quota_remove_line((uint32) i);
+	for (int i = 0; i < quota_max_flows; i++)
 		if (quota_owned(&quota_shares[i].entry, slot))
 			quota_remove_share((uint32) i);
 	for (int i = 0; i < quota_max_buckets; i++)
@@ -85,6 +88,8 @@ sweep_slot(uint32 index, Step step)
 	{
 		/* the time of every permit that no transaction holds up is over */
 		permit_expire(index, QUOTA_NEVER);
+		/* flows that wait pin buckets, of the database's slot too */
+		flow_unpark_all(index);
 		return true;
 	}
 	if (is_database != (step == SWEEP_DATABASE))

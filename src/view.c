@@ -16,6 +16,7 @@
 
 #include "access/xlog.h"
 #include "commands/extension.h"
+#include "flow_gate.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
@@ -151,6 +152,7 @@ lock_owner(const View *view, const QuotaEntry *entry, LWLockMode mode)
 typedef struct BucketRow
 {
 	QuotaBucket bucket;
+	bool		busy;
 	char		provider[QUOTA_NAME_LEN];
 	char		tenant[QUOTA_NAME_LEN];
 } BucketRow;
@@ -166,6 +168,7 @@ copy_bucket(const View *view, uint32 index, BucketRow *row)
 		return false;
 	permit_bucket_expire(index, view->now_ns);
 	row->bucket = *b;
+	row->busy = pg_atomic_read_u32(&b->pins) > pg_atomic_read_u32(&b->waiting_pins);
 	strlcpy(row->provider, slot->provider, sizeof(row->provider));
 	row->tenant[0] = '\0';
 	/* of a bucket that several share, it is only the first who needed it */
@@ -228,8 +231,7 @@ quota_stat_buckets(PG_FUNCTION_ARGS)
 			put_null(&view);
 		put_int64(&view, b->admitted);
 		put_int64(&view, b->refused);
-		put(&view, BoolGetDatum(pg_atomic_read_u32((pg_atomic_uint32 *) &b->pins) > 0),
-			false);
+		put(&view, BoolGetDatum(row->busy), false);
 		put_row(&view);
 	}
 	PG_RETURN_NULL();
@@ -293,6 +295,7 @@ quota_stat_tenants(PG_FUNCTION_ARGS)
 typedef struct FlowRow
 {
 	QuotaFlow	flow;
+	int64		opens_ns;
 	char		provider[QUOTA_NAME_LEN];
 	char		tenant[QUOTA_NAME_LEN];
 	char		class[QUOTA_NAME_LEN];
@@ -310,6 +313,7 @@ copy_flow(const View *view, uint32 index, FlowRow *row)
 		return false;
 	share = &quota_shares[flow->share];
 	row->flow = *flow;
+	row->opens_ns = flow_opens_ns(flow);
 	strlcpy(row->provider, slot->provider, sizeof(row->provider));
 	strlcpy(row->tenant, quota_tenants[share->tenant].name, sizeof(row->tenant));
 	strlcpy(row->class, slot->classes[share->class_index].name,
@@ -347,7 +351,7 @@ quota_stat_flows(PG_FUNCTION_ARGS)
 				 quota_reason_name(QUOTA_EMPTY) :
 				 quota_reason_name(row->flow.reason));
 		if (row->flow.state == QUOTA_FLOW_PARKED)
-			put_instant(&view, row->flow.wake_ns);
+			put_instant(&view, row->opens_ns);
 		else
 			put_null(&view);
 		put_int64(&view, row->flow.depth);

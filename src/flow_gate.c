@@ -1,0 +1,494 @@
+/*
+ * flow_gate.c
+ *		Who may try when a limit is short that several tenants share.
+ *
+ * Ten thousand tenants may wait for one endpoint limit.  If each were woken at
+ * every refill, each claim would pick, refuse and park nearly all of them again.
+ * So flows that such a bucket refuses stand in a line (flow_line.c), and one flow
+ * of the line at a time may try.
+ *
+ * WHO STANDS IN LINE.  A flow whose refusal opens last at a rate or concurrency
+ * bucket of its own provider's slot that is neither its tenant's alone nor met by
+ * every call (for those: job_turn.c).  Not: who waits for credits, for a job too
+ * dear for what is left must not hold cheaper ones back until the period ends; who
+ * needs more than the bucket ever holds; who waits for a limit across providers,
+ * whose bucket has another lock.  These are parked one by one; the first two are in
+ * a list of their bucket, and all of them may try when that opens.
+ *
+ * A LINE IS
+ *
+ *	held		some flow has the turn: it is READY, and the line's holder
+ *	closed		at one bucket, which refused the flow that goes first
+ *	both		somebody who goes before the holder was refused
+ *	idle		nobody waits
+ *
+ * THE INVARIANT, whenever the slot's lock is free: a line in which somebody waits
+ * is held, or closed at a bucket that either opens by time (gate_ns) no later than
+ * it has room for who goes first, or is where another line is closed for which that
+ * is so and which goes before this one.  settle() restores the first half at the
+ * end of every change: if the line is neither held nor closed, who goes first gets
+ * the turn.
+ *
+ * WHAT HAPPENS
+ *
+ *	A bucket opens, by time or by an event on it (a permit has ended, a take was
+ *	returned): all lines closed at it are open, so each gets a holder.  There are
+ *	as many lines as sets of limits and classes, not as tenants.  Among holders
+ *	the order of picks decides, as among any READY flows, so reserves and ages of
+ *	classes are obeyed.
+ *
+ *	A holder is charged: the next one gets the turn.
+ *
+ *	A holder is refused for these limits: it stands in line again, first, and
+ *	closes the line at the bucket that refused it.
+ *
+ *	A holder leaves the READY flows in any other way (it is empty, its tenant is
+ *	suspended, its own limit refuses it): the next one gets the turn.
+ *
+ *	Who closed a line leaves it otherwise (its job was cancelled, its own timer has
+ *	come), or is not the first any more (another's weight has changed, its share was
+ *	served): the bucket is opened, for who goes first now may need less, and so may
+ *	other lines that stood behind.
+ *
+ *	A session that has picked the holder dies: the turn is state of the flow, which
+ *	is still READY, and the next claim picks it.  A holder whose claim is rolled
+ *	back has passed the turn on when it was charged; what it took comes back as an
+ *	event on the bucket.
+ *
+ * NO OVERTAKING.  A newcomer that meets a line whose holder or first waiter goes
+ * before it stands in line without trying: else a dear job would wait for ever
+ * while cheap ones take every unit.  Between lines: one closed at a bucket that the
+ * newcomer meets goes before it if its class does, or in the same class if its
+ * share does; then the newcomer's line is closed there too, "behind", and needs no
+ * time of its own.  A line that is only held stops nobody: its holder is READY, and
+ * picks are in order already.  Direct calls (quota_acquire) stand in no line: what
+ * they take, who waits does not get.
+ *
+ * A RETURN THAT IS NO EVENT.  A try that takes, finds that the job costs something
+ * else and returns what it took tells so with the number of parkings at its
+ * beginning.  Were that an event for who had been refused before, two lines whose
+ * jobs are too dear could open each other for ever.  So the bucket stays closed
+ * unless somebody closed a line at it since.
+ *
+ * INTERLEAVINGS that were thought through; h is a holder, a bucket is b:
+ *
+ *	1	h is charged provisionally; the next one, n, gets the turn and is charged in
+ *		another session; h's own job is too dear: h is refused, closes the line, and
+ *		n was served before it.  One job out of order for each claim in the air.
+ *	2	h is charged; n is refused because of it and closes the line; h's charge is
+ *		undone: n parked since, so b opens.
+ *	3	h, picked, is searched without a lock; b opens meanwhile: the line is held,
+ *		nothing to do.  h's last decision is made under the lock and sees it.
+ *	4	h is searched, and found empty in the same moment as a job is raised: it
+ *		leaves and passes the turn, or stays READY and keeps it.
+ *	5	x, a newcomer that goes before h, is refused by b: the line is held and
+ *		closed.  h tries, finds x before it, stands behind; b opens, x has the turn.
+ *	6	The weight of a waiting flow falls behind the holder's, or rises before: the
+ *		order among those that wait is made anew; the holder keeps the turn.
+ *
+ * LIMITS.  A flow that meets two short buckets waits for the one that opens last,
+ * and may find the other short then; nothing is set aside for it meanwhile.  When
+ * the table of lines is full (as large as that of flows), flows wait one by one.
+ */
+#include "flow_gate.h"
+
+#define share_of(flow)		(&quota_shares[(flow)->share])
+#define tenant_of(share)	(&quota_tenants[(share)->tenant])
+#define slot_of(object)		(&quota_slots[(object)->entry.owner])
+#define class_of_line(line) (&slot_of(line)->classes[(line)->class_index])
+#define class_of(share)		(&slot_of(share)->classes[(share)->class_index])
+
+/* Buckets of a slot by gate_ns: positive when a is to be on top. */
+static int
+compare_gates(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+{
+	const QuotaBucket *x = pairingheap_const_container(QuotaBucket, gate_node, a);
+	const QuotaBucket *y = pairingheap_const_container(QuotaBucket, gate_node, b);
+
+	if (x->gate_ns == y->gate_ns)
+		return 0;
+	return x->gate_ns < y->gate_ns ? 1 : -1;
+}
+
+/* See flow_gate.h. */
+void
+flow_gate_slot_init(uint32 slot)
+{
+	QuotaSlot  *s = &quota_slots[slot];
+
+	memset(&s->gates, 0, sizeof(s->gates));
+	s->gates.ph_compare = compare_gates;
+	dlist_init(&s->idle_lines);
+}
+
+/* Nobody waits for it. */
+void
+flow_gate_bucket_init(QuotaBucket *bucket)
+{
+	dlist_init(&bucket->lines);
+	dlist_init(&bucket->blocked);
+	bucket->timed = false;
+	pg_atomic_init_u32(&bucket->waiting_pins, 0);
+}
+
+/* ---- opening and closing ---- */
+
+/* Somebody waits for the bucket, which stays where it is. */
+static void
+pin(uint32 bucket)
+{
+	pg_atomic_fetch_add_u32(&quota_buckets[bucket].pins, 1);
+	pg_atomic_fetch_add_u32(&quota_buckets[bucket].waiting_pins, 1);
+}
+
+/* The reverse; of a database slot's bucket without its lock. */
+static void
+unpin(uint32 bucket)
+{
+	pg_atomic_fetch_sub_u32(&quota_buckets[bucket].waiting_pins, 1);
+	pg_atomic_fetch_sub_u32(&quota_buckets[bucket].pins, 1);
+}
+
+/* The bucket opens by time at the earlier of this and what was said before. */
+static void
+set_time(QuotaBucket *b, int64 opens_ns)
+{
+	pairingheap *gates = &slot_of(b)->gates;
+
+	if (opens_ns == QUOTA_NEVER || (b->timed && b->gate_ns <= opens_ns))
+		return;
+	if (b->timed)
+		pairingheap_remove(gates, &b->gate_node);
+	b->gate_ns = opens_ns;
+	b->timed = true;
+	pairingheap_add(gates, &b->gate_node);
+}
+
+/* It doesn't open by time. */
+static void
+clear_time(QuotaBucket *b)
+{
+	if (b->timed)
+		pairingheap_remove(&slot_of(b)->gates, &b->gate_node);
+	b->timed = false;
+}
+
+/* Who goes first gets the turn, unless somebody has it or the line is closed. */
+static void
+settle(QuotaLine *l)
+{
+	QuotaFlow  *flow;
+
+	if (l->holder != QUOTA_NO_INDEX || l->bucket != QUOTA_NO_INDEX ||
+		(flow = flow_line_first((uint32) (l - quota_lines))) == NULL)
+		return;
+	flow_line_remove(flow);
+	l->holder = (uint32) (flow - quota_flows);
+	flow_line_update((uint32) (l - quota_lines));
+	flow_set_ready(flow);
+}
+
+/* The line is closed at no bucket. */
+static void
+unclose(QuotaLine *l)
+{
+	dlist_delete(&l->bucket_node);
+	unpin(l->bucket);
+	l->bucket = QUOTA_NO_INDEX;
+	flow_line_update((uint32) (l - quota_lines));
+}
+
+/* All lines closed at the bucket are open. */
+static void
+open_lines(QuotaBucket *b)
+{
+	clear_time(b);
+	while (!dlist_is_empty(&b->lines))
+	{
+		QuotaLine  *l = dlist_head_element(QuotaLine, bucket_node, &b->lines);
+
+		unclose(l);
+		settle(l);
+	}
+}
+
+/* Who goes first was refused by the bucket, or is behind another line there. */
+static void
+close_line(QuotaLine *l, uint32 bucket, const QuotaFlow *closer, int64 opens_ns)
+{
+	QuotaBucket *b = &quota_buckets[bucket];
+	uint32		before = l->bucket;
+
+	pin(bucket);
+	if (before != QUOTA_NO_INDEX)
+		unclose(l);
+	l->bucket = bucket;
+	l->closer = (uint32) (closer - quota_flows);
+	l->closed = closer->parking;
+	dlist_push_tail(&b->lines, &l->bucket_node);
+	flow_line_update((uint32) (l - quota_lines));
+	set_time(b, opens_ns);
+	/* other lines may have stood behind this one there */
+	if (before != QUOTA_NO_INDEX && before != bucket)
+		open_lines(&quota_buckets[before]);
+}
+
+/* ---- who goes first ---- */
+
+/* See flow_gate.h. */
+bool
+flow_line_is_before(uint32 line, uint32 flow)
+{
+	const QuotaFlow *f = &quota_flows[flow];
+	uint32		holder = quota_lines[line].holder;
+	const QuotaFlow *first = flow_line_first(line);
+
+	if (holder != QUOTA_NO_INDEX && holder != flow &&
+		flow_line_precedes(line, &quota_flows[holder], f))
+		return true;
+	return first != NULL && flow_line_precedes(line, first, f);
+}
+
+/* Is the closed line's first flow to be picked before f, were it READY? */
+static bool
+line_precedes(QuotaLine *l, const QuotaFlow *f)
+{
+	const QuotaFlow *first = flow_line_first((uint32) (l - quota_lines));
+	const QuotaShare *share = share_of(f);
+
+	if (first == NULL)
+		return false;
+	if (l->class_index != share->class_index)
+	{
+		int			rank = class_of_line(l)->rank;
+
+		return rank < class_of(share)->rank ||
+			(rank == class_of(share)->rank && first->order < f->order);
+	}
+	if (first->share == f->share)
+		return first->order < f->order;
+	return !fair_precedes(&share->tag, &share_of(first)->tag);
+}
+
+/* See flow_gate.h. */
+bool
+flow_gate_is_before(uint32 bucket, uint32 line, uint32 flow)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &quota_buckets[bucket].lines)
+	{
+		QuotaLine  *l = dlist_container(QuotaLine, bucket_node, iter.cur);
+
+		if ((uint32) (l - quota_lines) != line &&
+			line_precedes(l, &quota_flows[flow]))
+			return true;
+	}
+	return false;
+}
+
+/* ---- coming and going ---- */
+
+/* See flow_gate.h. */
+void
+flow_line_recheck(uint32 line)
+{
+	QuotaLine  *l = &quota_lines[line];
+	const QuotaFlow *first;
+
+	if (l->bucket == QUOTA_NO_INDEX)
+		return;
+	first = flow_line_first(line);
+	if (first == NULL || (uint32) (first - quota_flows) != l->closer)
+		open_lines(&quota_buckets[l->bucket]);
+}
+
+/* See flow_gate.h. */
+void
+flow_wait_for(QuotaFlow *flow, uint32 bucket)
+{
+	QuotaBucket *b = &quota_buckets[bucket];
+
+	flow->waits_for = bucket;
+	pin(bucket);
+	flow->listed = b->entry.owner == flow->entry.owner && !flow->waiting;
+	if (flow->listed)
+		dlist_push_tail(&b->blocked, &flow->bucket_node);
+}
+
+/* It waits for no bucket. */
+static void
+wait_no_more(QuotaFlow *flow)
+{
+	if (flow->waits_for == QUOTA_NO_INDEX)
+		return;
+	if (flow->listed)
+		dlist_delete(&flow->bucket_node);
+	unpin(flow->waits_for);
+	flow->listed = false;
+	flow->waits_for = QUOTA_NO_INDEX;
+}
+
+/* A waiting flow leaves its line, and not because it has the turn. */
+static void
+leave_line(QuotaFlow *flow)
+{
+	uint32		line = flow->line;
+
+	flow_line_remove(flow);
+	flow->line = QUOTA_NO_INDEX;
+	flow_line_recheck(line);
+	settle(&quota_lines[line]);
+}
+
+/* A READY flow has the turn no longer. */
+static void
+drop_turn(QuotaFlow *flow)
+{
+	QuotaLine  *l = &quota_lines[flow->line];
+
+	flow->line = QUOTA_NO_INDEX;
+	l->holder = QUOTA_NO_INDEX;
+	flow_line_update((uint32) (l - quota_lines));
+}
+
+/* The READY flow has the turn of a line. */
+static bool
+has_turn(const QuotaFlow *flow)
+{
+	return flow->line != QUOTA_NO_INDEX && !flow->waiting;
+}
+
+/* See flow_gate.h. */
+void
+flow_gate_leave(QuotaFlow *flow)
+{
+	uint32		line = flow->line;
+
+	wait_no_more(flow);
+	if (flow->waiting)
+		leave_line(flow);
+	/* who has just got the turn is not READY yet */
+	else if (has_turn(flow) && flow->state == QUOTA_FLOW_READY)
+	{
+		drop_turn(flow);
+		settle(&quota_lines[line]);
+	}
+}
+
+/* See flow_gate.h. */
+void
+flow_gate_charged(uint32 flow)
+{
+	QuotaFlow  *f = &quota_flows[flow];
+	uint32		line = f->line;
+
+	if (!has_turn(f))
+		return;
+	drop_turn(f);
+	settle(&quota_lines[line]);
+}
+
+/* There is no place for a line. */
+static void
+park_alone(uint32 flow, const FlowRefusal *refusal)
+{
+	const QuotaBucket *b = &quota_buckets[refusal->bucket];
+	int64		wake_ns = Min(refusal->opens_ns, refusal->look_ns);
+
+	if (b->timed)
+		wake_ns = Min(wake_ns, b->gate_ns);
+	flow_park(flow, refusal->reason, refusal->bucket, wake_ns);
+}
+
+/* See flow_gate.h. */
+void
+flow_park_in_line(uint32 flow, const QuotaKey *key, const FlowRefusal *refusal)
+{
+	QuotaFlow  *f = &quota_flows[flow];
+	uint32		line;
+
+	if (f->state != QUOTA_FLOW_READY)
+		return;
+	line = flow_line_get(f->entry.owner, key, share_of(f)->class_index);
+	if (line == QUOTA_NO_INDEX)
+	{
+		park_alone(flow, refusal);
+		return;
+	}
+	/* it stands in line again before the next one is looked for */
+	if (f->line == line)
+		drop_turn(f);
+	flow_park(flow, refusal->reason, QUOTA_NO_INDEX, refusal->look_ns);
+	flow_line_add(f, line);
+	flow_wait_for(f, refusal->bucket);
+	if (!refusal->own_line && flow_line_first(line) == f)
+		close_line(&quota_lines[line], refusal->bucket, f, refusal->opens_ns);
+	settle(&quota_lines[line]);
+}
+
+/* ---- time and events ---- */
+
+/* See flow_gate.h. */
+void
+flow_bucket_opened(uint32 bucket, uint64 parkings)
+{
+	QuotaBucket *b = &quota_buckets[bucket];
+
+	if (!dlist_is_empty(&b->lines) &&
+		dlist_tail_element(QuotaLine, bucket_node, &b->lines)->closed > parkings)
+		open_lines(b);
+	while (!dlist_is_empty(&b->blocked))
+	{
+		QuotaFlow  *flow = dlist_tail_element(QuotaFlow, bucket_node, &b->blocked);
+
+		if (flow->parking <= parkings)
+			break;
+		flow_set_ready(flow);
+	}
+}
+
+/* See flow_gate.h. */
+void
+flow_gates_wake(uint32 slot, int64 now_ns)
+{
+	pairingheap *gates = &quota_slots[slot].gates;
+
+	while (!pairingheap_is_empty(gates))
+	{
+		QuotaBucket *b = pairingheap_container(QuotaBucket, gate_node,
+											   pairingheap_first(gates));
+
+		if (b->gate_ns > now_ns)
+			break;
+		open_lines(b);
+	}
+}
+
+/* See flow_gate.h. */
+int64
+flow_opens_ns(const QuotaFlow *flow)
+{
+	const QuotaBucket *b;
+
+	if (!flow->waiting || quota_lines[flow->line].bucket == QUOTA_NO_INDEX)
+		return flow->wake_ns;
+	b = &quota_buckets[quota_lines[flow->line].bucket];
+	return b->timed ? Min(flow->wake_ns, b->gate_ns) : flow->wake_ns;
+}
+
+/* See flow_gate.h. */
+int64
+flow_first_wake_ns(const QuotaSlot *slot)
+{
+	int64		first_ns = QUOTA_NEVER;
+
+	if (!pairingheap_is_empty(&slot->timers))
+		first_ns = pairingheap_container(QuotaFlow, timer,
+										 pairingheap_first((pairingheap *) &slot->timers))->wake_ns;
+	if (!pairingheap_is_empty(&slot->gates))
+		first_ns = Min(first_ns,
+					   pairingheap_container(QuotaBucket, gate_node,
+											 pairingheap_first((pairingheap *) &slot->gates))->gate_ns);
+	return first_ns;
+}

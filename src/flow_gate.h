@@ -1,0 +1,86 @@
+/*
+ * flow_gate.h
+ *		Flows that wait for limits which several tenants share: lines, and the
+ *		buckets at which lines are closed.  All functions are called with the
+ *		provider slot's lock held, never allocate and never throw.
+ */
+#ifndef QUOTA_FLOW_GATE_H
+#define QUOTA_FLOW_GATE_H
+
+#include "flow.h"
+
+/* ---- flow_gate.c: who may try, and when ---- */
+
+/*
+ * For a decision of a flow that meets shared buckets: does somebody else go first
+ * in its own line, or in another line that is closed at this bucket?
+ */
+extern bool flow_line_is_before(uint32 line, uint32 flow);
+extern bool flow_gate_is_before(uint32 bucket, uint32 line, uint32 flow);
+
+/*
+ * As flow_park(), for a flow that shared buckets refuse; key is its line's.
+ * opens_ns: when the bucket opens for it, QUOTA_NEVER when another line goes first
+ * there; own_line: somebody in its own line goes first.  It is looked at again at
+ * look_ns whatever the bucket does.
+ */
+typedef struct FlowRefusal
+{
+	QuotaReason reason;
+	uint32		bucket;			/* the one that opens last */
+	int64		opens_ns;
+	int64		look_ns;
+	bool		own_line;
+} FlowRefusal;
+
+extern void flow_park_in_line(uint32 flow, const QuotaKey *key,
+							  const FlowRefusal *refusal);
+
+/* A job of the flow is dispatched: if it had the turn, the next one has it. */
+extern void flow_gate_charged(uint32 flow);
+
+/*
+ * Something of the bucket has come back: who is parked for it may try, but for
+ * flows that parked before "parkings" when all that waits did.
+ */
+extern void flow_bucket_opened(uint32 bucket, uint64 parkings);
+/* The gates whose time has come. */
+extern void flow_gates_wake(uint32 slot, int64 now_ns);
+/* When the flow, PARKED, is looked at again by itself; QUOTA_NEVER = not. */
+extern int64 flow_opens_ns(const QuotaFlow *flow);
+/* The first time at which anything of the slot that waits is looked at. */
+extern int64 flow_first_wake_ns(const QuotaSlot *slot);
+
+extern void flow_gate_slot_init(uint32 slot);
+extern void flow_gate_bucket_init(QuotaBucket *bucket);
+
+/* who goes first in the line may be another one */
+extern void flow_line_recheck(uint32 line);
+/* called when a flow leaves its state, before that is changed */
+extern void flow_gate_leave(QuotaFlow *flow);
+/* a flow that stands in no line is parked for the bucket */
+extern void flow_wait_for(QuotaFlow *flow, uint32 bucket);
+
+/* ---- flow_line.c: the order in a line ---- */
+
+/* QUOTA_NO_INDEX: there is none, or no place for one. */
+extern uint32 flow_line_get(uint32 slot, const QuotaKey *key, uint32 class_index);
+extern void flow_line_add(QuotaFlow *flow, uint32 line);
+extern void flow_line_remove(QuotaFlow *flow);
+/* Who goes first of those that wait; NULL = nobody waits. */
+extern QuotaFlow *flow_line_first(uint32 line);
+/* Does a go before b, neither of which need wait? */
+extern bool flow_line_precedes(uint32 line, const QuotaFlow *a, const QuotaFlow *b);
+
+/* A job of the flow, which meets the line's limits, is dispatched; its undo. */
+extern FlowLineCharge flow_line_charge(uint32 flow, const QuotaKey *key,
+									   int64 cost);
+extern void flow_line_undo(uint32 flow, const FlowLineCharge *charge);
+/* The tenant's weight has changed. */
+extern void flow_line_reweigh(uint32 tenant);
+/* Whether the line is idle may have changed. */
+extern void flow_line_update(uint32 line);
+/* Forgets idle lines; how many. */
+extern int	flow_line_reclaim(uint32 slot);
+
+#endif							/* QUOTA_FLOW_GATE_H */
