@@ -75,3 +75,132 @@ SELECT quota_fail('{1}'::bigint[], '{1}', '{a,b}');
 \echo :SQLSTATE
 SELECT quota_fail('{1}'::bigint[], '{1}', '{a}', '{1,2}');
 \echo :SQLSTATE
+
+---- one batch: rate and credits per item, concurrency once ----
+DELETE FROM quota.jobs WHERE provider LIKE 'qb\_%' AND state <> 'running';
+INSERT INTO quota.providers (provider, safety) VALUES ('qb', 1);
+INSERT INTO quota.limits (provider, name, kind, amount, per) VALUES
+	('qb', 'flight', 'concurrency', 3, '{}'),
+	('qb', 'own flight', 'concurrency', 2, '{tenant}');
+INSERT INTO quota.limits (provider, name, amount, period, burst, per, unit, kind) VALUES
+	('qb', 'rate', 60, '1 minute', 10, '{tenant}', 'request', 'token_bucket');
+INSERT INTO quota.limits (provider, name, amount, period, per, unit, kind) VALUES
+	('qb', 'credits', 100, '1 month', '{tenant}', 'credit', 'allowance');
+INSERT INTO quota.costs (provider, unit, cost) VALUES ('qb', 'credit', 2);
+CREATE VIEW flight AS
+	SELECT limit_name, bucket, used FROM quota.stat_buckets WHERE provider = 'qb' ORDER BY 1, 2;
+CREATE FUNCTION batch(max_jobs int, equal boolean DEFAULT false) RETURNS TABLE (job text, same_as text)
+BEGIN ATOMIC
+	SELECT d.payload #>> '{}', (SELECT s.payload #>> '{}' FROM quota.jobs s WHERE s.id = d.same_as)
+	FROM quota_dequeue('qb', max_jobs, same_endpoint => true, "coalesce" => equal) d;
+END;
+-- jobs of two flows, mixed: a batch is of one, oldest first
+INSERT INTO quota.jobs (tenant, provider, endpoint, payload)
+	SELECT 'qb_a', 'qb', CASE WHEN i % 2 = 0 THEN 'even' ELSE 'odd' END, to_jsonb('a' || i) FROM generate_series(1, 12) i;
+SELECT * FROM batch(4);
+SELECT * FROM flight;
+SELECT p.calls, j.payload AS job, p.has_hold, p.tenant
+FROM quota.stat_permits p LEFT JOIN quota.jobs j ON j.id = p.job WHERE p.provider = 'qb' ORDER BY j.id NULLS FIRST;
+SELECT count(DISTINCT batch), count(permit), count(*)
+FROM quota.leases l JOIN quota.jobs j ON j.id = l.job_id WHERE j.provider = 'qb';
+-- rate allows 6 more of 10; own flight one more batch
+SELECT * FROM batch(200);
+SELECT * FROM batch(200);
+SELECT * FROM flight;
+
+-- its last job to end releases the place, whatever way they end
+CREATE FUNCTION running_of(name text) RETURNS TABLE (id bigint, attempt int)
+BEGIN ATOMIC SELECT id, attempt FROM quota.jobs WHERE provider = 'qb' AND payload #>> '{}' = name AND state = 'running'; END;
+SELECT quota_complete(id, attempt) FROM running_of('a1');
+SELECT quota_fail(id, attempt, 'no', retry => false) FROM running_of('a3');
+SELECT quota_fail(id, attempt, 'again') FROM running_of('a5');
+SELECT * FROM flight;
+SELECT calls FROM quota.stat_permits WHERE provider = 'qb' AND job IS NULL ORDER BY 1;
+-- what was refused by the provider has its credits back
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM running_of('a7');
+SELECT * FROM flight;
+-- a rollback leaves nobody; nor does the end of a member twice
+BEGIN;
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM quota.jobs WHERE provider = 'qb' AND state = 'running';
+ROLLBACK;
+SELECT calls FROM quota.stat_permits WHERE provider = 'qb' AND job IS NULL;
+SELECT * FROM flight;
+BEGIN;
+SELECT quota_complete(id, attempt) FROM running_of('a2');
+SAVEPOINT s;
+SELECT quota_fail(id, attempt, 'no') FROM running_of('a4');
+ROLLBACK TO s;
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM running_of('a6');
+COMMIT;
+SELECT calls FROM quota.stat_permits WHERE provider = 'qb' AND job IS NULL;
+
+-- extending one extends the place of all, and a rollback takes that back
+SELECT quota_clock_advance('30 s');
+CREATE VIEW places AS SELECT calls, expires_at FROM quota.stat_permits WHERE provider = 'qb' AND job IS NULL;
+SELECT * FROM places;
+BEGIN;
+SELECT (quota_extend_job(id, attempt, '2 min')).lease_until FROM running_of('a4');
+SELECT * FROM places;
+ROLLBACK;
+SELECT * FROM places;
+SELECT (quota_extend_job(id, attempt, '90 s')).lease_until FROM running_of('a4');
+SELECT * FROM places;
+-- members whose leases are over leave when their jobs are claimed again
+SELECT quota_clock_advance('31 s');
+SELECT * FROM places;
+UPDATE quota.limits SET amount = 3 WHERE provider = 'qb' AND name = 'own flight';
+SELECT * FROM batch(200);
+SELECT * FROM batch(200);
+SELECT * FROM places ORDER BY expires_at, calls;
+SELECT * FROM flight;
+-- the last one is lost: the place is free when its lease ends, and an event says so
+SELECT quota_clock_advance('59 s');
+SELECT * FROM places ORDER BY expires_at, calls;
+SELECT quota_clock_advance('1 s');
+SELECT * FROM flight;
+-- all of them are claimed again, by the order they became ready in
+SELECT * FROM batch(200);
+SELECT * FROM batch(200);
+SELECT * FROM flight;
+
+-- a batch that is rolled back, as a whole or to a savepoint
+BEGIN;
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM quota.jobs WHERE provider = 'qb' AND state = 'running';
+COMMIT;
+DELETE FROM quota.jobs WHERE provider = 'qb';
+INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'qb_a', 'qb', to_jsonb('r' || i) FROM generate_series(1, 9) i;
+SELECT quota_clock_advance('60 s');
+CREATE VIEW counts AS SELECT depth, in_flight FROM quota.stat_flows WHERE provider = 'qb' AND endpoint IS NULL;
+SELECT * FROM flight;
+BEGIN;
+SELECT * FROM batch(2);
+SAVEPOINT s;
+SELECT * FROM batch(3);
+SELECT * FROM flight;
+SELECT * FROM counts;
+ROLLBACK TO s;
+SELECT * FROM flight;
+SELECT * FROM counts;
+SELECT * FROM batch(1);
+ROLLBACK;
+SELECT * FROM flight;
+SELECT * FROM counts;
+SELECT * FROM places;
+-- claimed and completed in one transaction, and in one statement
+BEGIN;
+SELECT * FROM batch(2);
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM quota.jobs WHERE provider = 'qb' AND state = 'running';
+SELECT * FROM places;
+COMMIT;
+SELECT * FROM places;
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM quota_dequeue('qb', 3, same_endpoint => true);
+SELECT * FROM places;
+-- in part: the rest holds the place
+BEGIN;
+SELECT * FROM batch(2);
+SELECT quota_complete(id, attempt) FROM running_of('r6');
+COMMIT;
+SELECT * FROM places;
+SELECT quota_complete(id, attempt) FROM running_of('r7');
+SELECT * FROM places;
+SELECT * FROM flight;

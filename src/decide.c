@@ -207,6 +207,13 @@ refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 
 /* ---- charging ---- */
 
+/* The permit of the batch is charged for the term, not that of the job. */
+static bool
+is_of_batch(const QuotaTerm *term, const QuotaAsk *ask)
+{
+	return ask->batch != QUOTA_BATCH_NONE && term->kind == QUOTA_CONCURRENCY;
+}
+
 /* There is something to settle later; *needs: it can't do without a permit. */
 static bool
 wants_permit(const QuotaPlan *plan, const TermState *states,
@@ -214,7 +221,8 @@ wants_permit(const QuotaPlan *plan, const TermState *states,
 {
 	*needs = false;
 	for (int i = 0; i < plan->nterms; i++)
-		if (states[i].cost > 0 && plan->terms[i].kind != QUOTA_TOKEN_BUCKET)
+		if (states[i].cost > 0 && plan->terms[i].kind != QUOTA_TOKEN_BUCKET &&
+			!is_of_batch(&plan->terms[i], ask))
 			*needs = true;
 	return *needs || ask->units != NULL;
 }
@@ -234,7 +242,33 @@ permit_lifetime(const QuotaPlan *plan, const TermState *states,
 	return lifetime > 0 ? lifetime : DEFAULT_LIFETIME_NS;
 }
 
-/* Charges n calls; false when a permit is needed and the table is full. */
+/*
+ * The permit of a new batch, if some limit wants one; false when the table is full.
+ */
+static bool
+take_batch(const QuotaPlan *plan, const TermState *states,
+		   const QuotaAsk *ask, int64 now_ns, QuotaVerdict *v)
+{
+	bool		wanted = false;
+
+	for (int i = 0; ask->batch == QUOTA_BATCH_FIRST && i < plan->nterms; i++)
+		wanted |= states[i].charged && is_of_batch(&plan->terms[i], ask);
+	if (!wanted)
+		return true;
+	v->batch_index = permit_take(plan->slot, plan->tenant_index, 0, now_ns,
+								 permit_lifetime(plan, states, ask), false);
+	if (v->batch_index == QUOTA_NO_INDEX)
+		return false;
+	permit_batch_start(v->batch_index);
+	v->batch = quota_permits[v->batch_index].id;
+	quota_work_due(plan->database_slot, quota_permits[v->batch_index].expires_ns);
+	return true;
+}
+
+/*
+ * Charges n calls; false when a permit is needed and the table is full: the caller
+ * undoes what was taken by then.
+ */
 static bool
 charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
 	   int64 now_ns, QuotaVerdict *v)
@@ -242,6 +276,8 @@ charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
 	bool		needs;
 	uint32		permit = QUOTA_NO_INDEX;
 
+	if (!take_batch(plan, states, ask, now_ns, v))
+		return false;
 	if (wants_permit(plan, states, ask, &needs))
 		permit = permit_take(plan->slot, plan->tenant_index, n, now_ns,
 							 permit_lifetime(plan, states, ask), !needs);
@@ -254,7 +290,10 @@ charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
 
 		if (!s->charged || (s->cost == 0 && permit == QUOTA_NO_INDEX))
 			continue;
-		if (permit != QUOTA_NO_INDEX)
+		if (is_of_batch(&plan->terms[i], ask))
+			permit_add_part(v->batch_index, s->bucket, s->cost,
+							plan->terms[i].unit_hash);
+		else if (permit != QUOTA_NO_INDEX)
 			permit_add_part(permit, s->bucket, s->cost * n,
 							plan->terms[i].unit_hash);
 		else
@@ -344,6 +383,8 @@ verdict_init(QuotaVerdict *v)
 	v->remaining = 0;
 	v->permit = 0;
 	v->permit_index = QUOTA_NO_INDEX;
+	v->batch = 0;
+	v->batch_index = QUOTA_NO_INDEX;
 	v->has_hold = false;
 	v->nexhausted = 0;
 }

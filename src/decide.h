@@ -19,6 +19,14 @@ typedef struct QuotaExhausted
 	TimestampTz not_before_us;	/* DT_NOEND = never by itself */
 } QuotaExhausted;
 
+/* Jobs of one batch count once in concurrency, each in everything else. */
+typedef enum QuotaBatchRole
+{
+	QUOTA_BATCH_NONE,
+	QUOTA_BATCH_FIRST,			/* concurrency goes to a permit of the batch */
+	QUOTA_BATCH_NEXT			/* it is paid for */
+} QuotaBatchRole;
+
 typedef struct QuotaVerdict
 {
 	QuotaReason reason;
@@ -37,6 +45,9 @@ typedef struct QuotaVerdict
 								 * QUOTA_NEVER = no limit */
 	int64		permit;			/* 0 = none */
 	uint32		permit_index;
+	int64		batch;			/* QUOTA_BATCH_FIRST: permit of the batch, 0 = no
+								 * limit of concurrency was met */
+	uint32		batch_index;
 	bool		has_hold;		/* credits were charged: entries to be written */
 	int			nexhausted;
 	QuotaExhausted exhausted[QUOTA_MAX_TERMS];
@@ -48,6 +59,7 @@ typedef struct QuotaAsk
 	bool		partial;
 	const QuotaUnits *units;	/* NULL = the cost map */
 	int64		lifetime_ns;	/* of the permit; 0 = the limits' own */
+	QuotaBatchRole batch;
 	bool		dry;			/* peek: charge nothing */
 	bool		provisional;	/* a refusal by limits is not the last word: it
 								 * isn't counted */

@@ -154,7 +154,7 @@ term_cost(const QuotaTerm *term, const QuotaAsk *ask)
 		return 0;
 	/* a call in flight is one call, whatever it measures */
 	if (term->kind == QUOTA_CONCURRENCY)
-		return term->cost;
+		return ask->batch == QUOTA_BATCH_NEXT ? 0 : term->cost;
 	given = quota_units_of(ask->units, term->unit);
 	return given >= 0 ? given : term->cost;
 }

@@ -59,11 +59,32 @@ fair_charge(FairTag *tag, FairClock *clock, int64_t cost)
 	charge.cost_before = tag->cost_at;
 	charge.v_after = tag->start;
 	charge.cost = cost;
+	charge.added = false;
 
 	if (tag->start > clock->now)
 		clock->now = tag->start;
 	tag->v_at = tag->start;
 	tag->cost_at = cost;
+	settle_start(tag);
+	return charge;
+}
+
+/*
+ * What was dispatched last costs so much more: a batch grows.  It still is one
+ * dispatch, so virtual time stays.
+ */
+FairCharge
+fair_add(FairTag *tag, int64_t cost)
+{
+	FairCharge	charge;
+
+	charge.v_before = tag->v_at;
+	charge.cost_before = tag->cost_at;
+	charge.v_after = tag->v_at;
+	charge.cost = cost;
+	charge.added = true;
+
+	tag->cost_at += cost;
 	settle_start(tag);
 	return charge;
 }
@@ -77,7 +98,8 @@ fair_charge(FairTag *tag, FairClock *clock, int64_t cost)
 void
 fair_undo(FairTag *tag, const FairCharge *charge)
 {
-	if (tag->v_at == charge->v_after && tag->cost_at == charge->cost)
+	if (!charge->added && tag->v_at == charge->v_after &&
+		tag->cost_at == charge->cost)
 	{
 		tag->v_at = charge->v_before;
 		tag->cost_at = charge->cost_before;

@@ -51,11 +51,13 @@ typedef struct FairCharge
 	int64_t		cost_before;
 	fair_time	v_after;		/* v_at right after the charge */
 	int64_t		cost;
+	bool		added;			/* to an earlier charge, by fair_add() */
 } FairCharge;
 
 extern void fair_set_weight(FairTag *tag, int64_t weight_milli);
 extern void fair_join(FairTag *tag, const FairClock *clock);
 extern FairCharge fair_charge(FairTag *tag, FairClock *clock, int64_t cost);
+extern FairCharge fair_add(FairTag *tag, int64_t cost);
 extern void fair_undo(FairTag *tag, const FairCharge *charge);
 extern bool fair_precedes(const FairTag *a, const FairTag *b);
 

@@ -46,6 +46,8 @@ extern int	flow_reclaim(uint32 slot);
 /* The flow whose turn it is, QUOTA_NO_INDEX when none is READY. */
 extern uint32 flow_pick(uint32 slot);
 extern FairCharge flow_charge(uint32 flow, int64 cost);
+/* Another job of the batch that was charged last: one turn, one charge. */
+extern FairCharge flow_charge_more(uint32 flow, int64 cost);
 
 /* ---- flow_park.c: flows that can't run ---- */
 

@@ -72,9 +72,12 @@ extern QuotaFlow *flow_line_first(uint32 line);
 /* Does a go before b, neither of which need wait? */
 extern bool flow_line_precedes(uint32 line, const QuotaFlow *a, const QuotaFlow *b);
 
-/* A job of the flow, which meets the line's limits, is dispatched; its undo. */
+/*
+ * A job of the flow, which meets the line's limits, is dispatched, or more jobs of
+ * the batch that was dispatched last; its undo.
+ */
 extern FlowLineCharge flow_line_charge(uint32 flow, const QuotaKey *key,
-									   int64 cost);
+									   int64 cost, bool more);
 extern void flow_line_undo(uint32 flow, const FlowLineCharge *charge);
 /* The tenant's weight has changed. */
 extern void flow_line_reweigh(uint32 tenant);

@@ -340,7 +340,7 @@ flow_line_precedes(uint32 line, const QuotaFlow *a, const QuotaFlow *b)
 
 /* See flow_gate.h. */
 FlowLineCharge
-flow_line_charge(uint32 flow, const QuotaKey *key, int64 cost)
+flow_line_charge(uint32 flow, const QuotaKey *key, int64 cost, bool more)
 {
 	QuotaFlow  *f = &quota_flows[flow];
 	uint32		line = quota_find_line(key, f->entry.owner);
@@ -352,7 +352,8 @@ flow_line_charge(uint32 flow, const QuotaKey *key, int64 cost)
 		return charge;
 	charge.line = line;
 	charge.serial = s->serial;
-	charge.charge = fair_charge(&s->tag, &quota_lines[line].clock, cost);
+	charge.charge = more ? fair_add(&s->tag, cost)
+		: fair_charge(&s->tag, &quota_lines[line].clock, cost);
 	charge.since_before = s->since;
 	charge.since_after = s->since = slot_of(f)->parkings;
 	flow_line_recheck(line);

@@ -211,3 +211,17 @@ flow_charge(uint32 flow, int64 cost)
 	share->served += cost;
 	return charge;
 }
+
+/* See flow.h. */
+FairCharge
+flow_charge_more(uint32 flow, int64 cost)
+{
+	QuotaShare *share = share_of(&quota_flows[flow]);
+	FairCharge	charge;
+
+	flow_share_unlink(share);
+	charge = fair_add(&share->tag, cost);
+	flow_share_relink(share);
+	share->served += cost;
+	return charge;
+}

@@ -12,8 +12,8 @@
 
 #include "args.h"
 #include "error.h"
+#include "job_batch.h"
 #include "job_history.h"
-#include "permit.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(quota_cancel);
@@ -25,16 +25,6 @@ hold_lease(Held *h)
 	if (job_find(h->leases, QUOTA_REL_LEASES_PKEY, h->id, h->lease) != JOB_FOUND)
 		quota_error_job_busy(h->id);
 	held_lock_row(h->leases, h->lease, h->id);
-}
-
-/* What the attempt of an expired lease held. */
-static void
-end_permit(Held *h)
-{
-	int64		permit = job_permit(h->lease);
-
-	if (permit != 0)
-		permit_end(permit);
 }
 
 /* Asks whoever runs the locked job to stop. */
@@ -90,7 +80,7 @@ cancel_returned(Held *h)
 		return false;
 	}
 	held_note_lease(h, true);
-	end_permit(h);
+	batch_end_lost(h->lease);
 	row_delete(h->leases, h->lease);
 	write_cancelled(h, running);
 	return true;

@@ -30,6 +30,7 @@
 #include "job_claim.h"
 
 #include "flow.h"
+#include "job_batch.h"
 #include "job_refresh.h"
 #include "miscadmin.h"
 #include "permit.h"
@@ -80,10 +81,13 @@ try_candidate(Claimer *c)
 	JobLanes   *lanes = &c->lanes;
 	bool		own = turn_has_own_terms(c);
 
+	c->same_as = batch_find_twin(c);
 	if (claim_is_dead(lanes) && c->buried >= MAX_BURIALS)
 		return rest(c);
 	/* to be buried it need not be allowed to run */
-	if ((own || !c->charged) && !claim_is_dead(lanes))
+	if (c->same_as != 0 && !claim_is_dead(lanes))
+		turn_ride(c);
+	else if ((own || !c->charged) && !claim_is_dead(lanes))
 	{
 		Step		step = turn_charge_candidate(c);
 
@@ -92,7 +96,7 @@ try_candidate(Claimer *c)
 	}
 	if (lanes_lock(lanes))
 		return claim_is_dead(lanes) ? claim_bury(c) : claim_take(c);
-	if (own)
+	if (own || c->same_as != 0)
 		turn_uncharge(c);
 	return STEP_GO_ON;
 }
@@ -114,6 +118,18 @@ claim_head(Claimer *c)
 
 /* ---- tries ---- */
 
+/* Searches the flow, as c->scan says where. */
+static Step
+search(Claimer *c)
+{
+	Step		step;
+
+	lanes_open(&c->lanes, c->slot, &c->names, &c->scan, c->wall_us);
+	step = claim_head(c);
+	lanes_close(&c->lanes);
+	return step;
+}
+
 /* One try. */
 static Step
 try_claim(Claimer *c)
@@ -124,12 +140,7 @@ try_claim(Claimer *c)
 	if (!turn_pick(c))
 		return STEP_NOTHING;
 	step = turn_charge(c);
-	if (step != STEP_GO_ON)
-		return step;
-	lanes_open(&c->lanes, c->slot, &c->names, &c->scan, c->wall_us);
-	step = claim_head(c);
-	lanes_close(&c->lanes);
-	return step;
+	return step == STEP_GO_ON ? search(c) : step;
 }
 
 /* See job_claim.h. */
@@ -156,4 +167,46 @@ claim_one(Claimer *c, MemoryContext context)
 		left += step == STEP_LEFT;
 	}
 	return false;
+}
+
+/* ---- batches ---- */
+
+/* Claims the next job of the batch; false when it has all it may have. */
+static bool
+claim_next(Claimer *c, MemoryContext context)
+{
+	int			races = 0;
+
+	c->reclaims = 0;
+	while (races < MAX_RACES)
+	{
+		int			buried = c->buried;
+		MemoryContext old = MemoryContextSwitchTo(context);
+		Step		step = turn_continue(c) ? search(c) : STEP_NOTHING;
+
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(context);
+		CHECK_FOR_INTERRUPTS();
+		if (step == STEP_CLAIMED || step == STEP_NOTHING)
+			return step == STEP_CLAIMED;
+		if (step == STEP_LEFT && c->buried == buried)
+			return false;
+		races += step == STEP_RACED;
+	}
+	return false;
+}
+
+/* See job_claim.h. */
+bool
+claim_batch(Claimer *c, int max_jobs, MemoryContext context)
+{
+	c->role = QUOTA_BATCH_FIRST;
+	c->batch = 0;
+	if (!claim_one(c, context))
+		return false;
+	c->role = QUOTA_BATCH_NEXT;
+	for (int n = 1; n < max_jobs; n++)
+		if (!claim_next(c, context))
+			break;
+	return true;
 }

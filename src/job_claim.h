@@ -17,6 +17,11 @@
  */
 extern bool claim_one(Claimer *c, MemoryContext context);
 
+/*
+ * The same for a batch of at most max_jobs; false when none can be had.
+ */
+extern bool claim_batch(Claimer *c, int max_jobs, MemoryContext context);
+
 /* ---- job_take.c: the locked candidate of c->lanes ---- */
 
 /* Its expired attempt, if it had one, lets go of its permit. */

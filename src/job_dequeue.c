@@ -1,6 +1,6 @@
 /*
  * job_dequeue.c
- *		quota_dequeue(): jobs of one provider, or of several in turn.
+ *		quota_dequeue(): jobs of one provider, or of several in turn; or one batch.
  */
 #include "job_claim.h"
 
@@ -8,6 +8,7 @@
 #include "catalog.h"
 #include "catalog/pg_type.h"
 #include "error.h"
+#include "job_batch.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -26,6 +27,7 @@ typedef struct Dequeue
 	Claimer    *claimers;
 	bool	   *empty;			/* found to have nothing that may run */
 	int32		max_jobs;
+	bool		same_endpoint;
 } Dequeue;
 
 /* ---- arguments ---- */
@@ -102,14 +104,31 @@ read_providers(FunctionCallInfo fcinfo, Dequeue *d, bool many)
 		check_provider(d, i, argument);
 }
 
+/* 22023 */
+static void
+error_coalesce(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("argument \"coalesce\" needs \"same_endpoint\""),
+			 errdetail("Equal payloads are found within a batch."),
+			 errhint("Pass same_endpoint => true too.")));
+}
+
 /* Reads the arguments.  Throws 22004, 22023, 42704. */
 static void
 read_arguments(FunctionCallInfo fcinfo, Dequeue *d, bool many)
 {
 	int64		lease_ns = 0;
+	bool		coalesce;
 
 	read_providers(fcinfo, d, many);
-	d->max_jobs = quota_arg_int32(fcinfo, 1, "max_jobs", 1, MAX_JOBS);
+	d->same_endpoint = quota_arg_bool(fcinfo, 4, "same_endpoint");
+	coalesce = quota_arg_bool(fcinfo, 5, "coalesce");
+	if (coalesce && !d->same_endpoint)
+		error_coalesce();
+	d->max_jobs = quota_arg_int32(fcinfo, 1, "max_jobs", 1,
+								  d->same_endpoint ? QUOTA_MAX_BATCH : MAX_JOBS);
 	if (!PG_ARGISNULL(3))
 		lease_ns = job_lease_arg(fcinfo, 3, "lease");
 	for (int i = 0; i < d->n; i++)
@@ -121,6 +140,7 @@ read_arguments(FunctionCallInfo fcinfo, Dequeue *d, bool many)
 		if (c->has_worker)
 			c->worker = PG_GETARG_DATUM(2);
 		c->asked_lease_ns = lease_ns;
+		c->coalesce = coalesce;
 		c->out = (ReturnSetInfo *) fcinfo->resultinfo;
 	}
 }
@@ -179,6 +199,23 @@ claim_in_turn(Dequeue *d, MemoryContext context)
 	}
 }
 
+/* One batch, of the first provider that has any. */
+static void
+claim_one_batch(Dequeue *d, MemoryContext context)
+{
+	MemoryContext batch_context = AllocSetContextCreate(CurrentMemoryContext,
+														"quota batch",
+														ALLOCSET_SMALL_SIZES);
+
+	for (int i = 0; i < d->n; i++)
+	{
+		d->claimers[i].batch_context = batch_context;
+		if (claim_batch(&d->claimers[i], d->max_jobs, context))
+			break;
+	}
+	MemoryContextDelete(batch_context);
+}
+
 /* The call; many: its first argument is an array. */
 static void
 dequeue(FunctionCallInfo fcinfo, bool many)
@@ -196,12 +233,15 @@ dequeue(FunctionCallInfo fcinfo, bool many)
 	open_tables(&d);
 	context = AllocSetContextCreate(CurrentMemoryContext, "quota claim",
 									ALLOCSET_DEFAULT_SIZES);
-	claim_in_turn(&d, context);
+	if (d.same_endpoint)
+		claim_one_batch(&d, context);
+	else
+		claim_in_turn(&d, context);
 	MemoryContextDelete(context);
 	close_tables(&d);
 }
 
-/* quota_dequeue(provider, max_jobs, worker, lease): see its COMMENT. */
+/* quota_dequeue(provider, ...): see its COMMENT. */
 Datum
 quota_dequeue(PG_FUNCTION_ARGS)
 {
@@ -209,7 +249,7 @@ quota_dequeue(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* quota_dequeue(providers, max_jobs, worker, lease): see its COMMENT. */
+/* quota_dequeue(providers, ...): see its COMMENT. */
 Datum
 quota_dequeue_providers(PG_FUNCTION_ARGS)
 {

@@ -7,30 +7,11 @@
 
 #include "access/htup_details.h"
 #include "args.h"
-#include "catalog.h"
 #include "funcapi.h"
-#include "miscadmin.h"
-#include "permit.h"
+#include "job_batch.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(quota_extend_job);
-
-/* The permit lives as long as the lease. */
-static void
-extend_permit(Held *h, int64 expires_ns)
-{
-	int64		permit = job_permit(h->lease);
-	uint32		index;
-
-	if (permit == 0)
-		return;
-	journal_reserve(1);
-	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
-	if (index == QUOTA_NO_INDEX)
-		return;
-	permit_extend(index, expires_ns, quota_now_ns());
-	permit_unlock(index);
-}
 
 /* The lease ends later, at a time that rows can hold; for scans: the note. */
 static void
@@ -86,7 +67,7 @@ quota_extend_job(PG_FUNCTION_ARGS)
 	end_ns = Max(h.now_ns + end_ns,
 				 quota_ns_of_steady(job_int64(h.lease, LEASE_READY_AT)));
 	end_ns = quota_ns_of_steady(quota_steady_of(end_ns));
-	extend_permit(&h, end_ns);
+	batch_extend(h.lease, end_ns);
 	write_end(&h, end_ns);
 	held_close(&h);
 	return lease_row(fcinfo, id, attempt, end_ns - h.now_ns, cancel_requested);

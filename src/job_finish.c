@@ -63,6 +63,7 @@ write_retry(Held *h, int64 delay_ns, JobChange *change)
 			TimestampTzGetDatum(quota_steady_of(h->now_ns + delay_ns)));
 	job_set_null(&lease, LEASE_PERMIT);
 	job_set_null(&lease, LEASE_WORKER);
+	job_set_null(&lease, LEASE_BATCH);
 	row_update(h->leases, h->lease, lease.values, lease.nulls, lease.replace);
 	job_set(change, JOB_STATE, CStringGetTextDatum("queued"));
 	job_write(h->jobs, h->job, change);

@@ -5,7 +5,7 @@
 #include "job_hold.h"
 
 #include "error.h"
-#include "permit.h"
+#include "job_batch.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -168,6 +168,7 @@ held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 	note.completed = completed;
 	if (permit != 0)
 		quota_settle_permit(permit, billed, units);
+	batch_leave(h->lease);
 	if (row_is_ours(h->lease))
 		journal_claim_spent(h->id);
 	job_note(&h->names, &note);

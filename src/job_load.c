@@ -39,6 +39,7 @@
 #include "catalog.h"
 #include "decide.h"
 #include "flow.h"
+#include "job_batch.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "storage/lmgr.h"
@@ -79,6 +80,7 @@ typedef struct Load
 {
 	HTAB	   *flows;
 	HTAB	   *returned;
+	HTAB	   *batches;
 	int64		now_ns;
 	TimestampTz wall_us;
 } Load;
@@ -169,17 +171,18 @@ restore_permit(Load *load, const ReturnedJob *job, TupleTableSlot *lease)
 	QuotaCall	call = job_call_of(&job->flow->names);
 	QuotaPlan  *plan;
 
+	call.connection = job->connection;
+	batch_load_add(load->batches, lease, &call);
 	if (permit == 0 || expires_ns <= load->now_ns)
 		return;
-	call.connection = job->connection;
 	plan = quota_plan_unchecked(&call);
 	for (int try = 0; plan && try < 2; try++)
 	{
 		bool		done;
 
 		quota_lock_plan(plan);
-		done = permit_restore(permit, plan, job->id, expires_ns,
-							  quota_now_ns());
+		done = permit_restore(permit, plan, job->id, batch_of(lease) == 0,
+							  expires_ns, quota_now_ns());
 		quota_unlock_plan(plan);
 		if (done)
 			return;
@@ -263,10 +266,12 @@ load_rows(Relation jobs, Relation leases)
 	load.flows = make_table("quota flows", sizeof(FlowTag), sizeof(FlowSum));
 	load.returned = make_table("quota returned jobs", sizeof(int64),
 							   sizeof(ReturnedJob));
+	load.batches = batch_load_begin();
 	load.now_ns = quota_now_ns();
 	load.wall_us = quota_wall_us();
 	read_table(&load, jobs, add_job);
 	read_table(&load, leases, add_lease);
+	batch_load_end(load.batches);
 	publish(&load);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

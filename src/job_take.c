@@ -8,6 +8,7 @@
 #include "job_claim.h"
 
 #include "credit.h"
+#include "job_batch.h"
 #include "job_history.h"
 #include "permit.h"
 #include "utils/builtins.h"
@@ -18,10 +19,31 @@
 void
 claim_end_permit(const JobLanes *lanes)
 {
-	int64		permit = lanes->was_running ? job_permit(lanes->lease) : 0;
+	if (lanes->was_running)
+		batch_end_lost(lanes->lease);
+}
 
-	if (permit != 0)
-		permit_end(permit);
+/* When its lease ends; all jobs of a batch have the end of the first. */
+static void
+set_end(Claimer *c)
+{
+	if (c->role == QUOTA_BATCH_NEXT)
+		return;
+	c->lease_end = quota_steady_of(c->now_ns + c->lease_ns);
+	c->lease_until = c->wall_us + c->lease_ns / QUOTA_NS_PER_US;
+}
+
+/* The claimed candidate is a job of a batch; slot lock held. */
+static void
+join_batch(Claimer *c)
+{
+	if (c->role == QUOTA_BATCH_FIRST)
+	{
+		c->batch = c->verdict.batch;
+		c->batch_index = c->verdict.batch_index;
+	}
+	if (c->role != QUOTA_BATCH_NONE && c->batch != 0)
+		permit_batch_join(c->batch_index);
 }
 
 /* The locked candidate is ours: tells the flow, before others meet the row. */
@@ -31,7 +53,7 @@ take_place(Claimer *c)
 	JobLanes   *lanes = &c->lanes;
 	JournalNote note = job_empty_note(false);
 
-	note.place = quota_steady_of(c->now_ns + c->lease_ns);
+	note.place = c->lease_end;
 	note.due_ns = quota_ns_of_steady(note.place);
 	journal_reserve(1);
 	LWLockAcquire(&quota_slots[c->slot].lock, LW_EXCLUSIVE);
@@ -41,6 +63,7 @@ take_place(Claimer *c)
 	flow_scan_taken(&c->scan, lanes->returned ? 0 : lanes->id);
 	if (c->verdict.permit != 0)
 		quota_permits[c->verdict.permit_index].job = lanes->id;
+	join_batch(c);
 	journal_note(c->flow, &note);
 	LWLockRelease(&quota_slots[c->slot].lock);
 }
@@ -59,14 +82,14 @@ put_result(Claimer *c)
 	for (; n < lengthof(columns); n++)
 		values[n] = slot_getattr(c->lanes.job, columns[n], &nulls[n]);
 	values[1] = Int32GetDatum(job_int32(c->lanes.job, JOB_ATTEMPT) + 1);
-	values[n] = TimestampTzGetDatum(c->wall_us + c->lease_ns / QUOTA_NS_PER_US);
+	values[n] = TimestampTzGetDatum(c->lease_until);
 	nulls[n++] = false;
 	values[n] = Int64GetDatum(c->verdict.permit);
 	nulls[n++] = c->verdict.permit == 0;
 	values[n] = BoolGetDatum(false);	/* cancel_requested */
 	nulls[n++] = false;
-	values[n] = (Datum) 0;		/* same_as */
-	nulls[n++] = true;
+	values[n] = Int64GetDatum(c->same_as);
+	nulls[n++] = c->same_as == 0;
 	tuplestore_putvalues(c->out->setResult, c->out->setDesc, values, nulls);
 }
 
@@ -77,13 +100,15 @@ write_lease(Claimer *c)
 	JobLanes   *lanes = &c->lanes;
 	JobChange	lease = job_change(c->leases);
 
-	job_set(&lease, LEASE_READY_AT,
-			TimestampTzGetDatum(quota_steady_of(c->now_ns + c->lease_ns)));
+	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(c->lease_end));
 	job_set(&lease, LEASE_STATE, CharGetDatum(LEASE_RUNNING));
 	job_set(&lease, LEASE_ATTEMPT,
 			Int32GetDatum(job_int32(lanes->job, JOB_ATTEMPT) + 1));
 	job_set_null(&lease, LEASE_PERMIT);
 	job_set_null(&lease, LEASE_WORKER);
+	job_set_null(&lease, LEASE_BATCH);
+	if (c->role != QUOTA_BATCH_NONE && c->batch != 0)
+		job_set(&lease, LEASE_BATCH, Int64GetDatum(c->batch));
 	if (c->verdict.permit != 0)
 		job_set(&lease, LEASE_PERMIT, Int64GetDatum(c->verdict.permit));
 	if (c->has_worker)
@@ -109,6 +134,11 @@ claim_take(Claimer *c)
 	JobLanes   *lanes = &c->lanes;
 	JobChange	change = job_change(c->jobs);
 
+	set_end(c);
+	if (c->role == QUOTA_BATCH_FIRST)
+		batch_begin(c);
+	if (c->role != QUOTA_BATCH_NONE && c->same_as == 0)
+		batch_add_call(c);
 	take_place(c);
 	put_result(c);
 	claim_end_permit(lanes);

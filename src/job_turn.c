@@ -17,6 +17,7 @@
 #include "catalog.h"
 #include "change.h"
 #include "flow_gate.h"
+#include "job_batch.h"
 #include "permit.h"
 #include "utils/jsonb.h"
 
@@ -205,6 +206,25 @@ refused(Claimer *c, bool first)
 	return STEP_LEFT;
 }
 
+/* Charges the flow's place in the orders it takes part in; locks held. */
+static void
+charge_order(Claimer *c, JournalClaim *claim, int64 cost)
+{
+	bool		more = c->role == QUOTA_BATCH_NEXT;
+
+	if (!more)
+	{
+		c->in_line = c->verdict.meets_shared;
+		c->line_key = c->verdict.line_key;
+	}
+	claim->charge = more ? flow_charge_more(c->flow, cost)
+		: flow_charge(c->flow, cost);
+	if (c->in_line)
+		claim->line = flow_line_charge(c->flow, &c->line_key, cost, more);
+	if (!more)
+		flow_gate_charged(c->flow);
+}
+
 /* The decision was yes; locks held. */
 static Step
 admitted(Claimer *c, const QuotaUnits *units)
@@ -218,10 +238,7 @@ admitted(Claimer *c, const QuotaUnits *units)
 	claim.flow = c->flow;
 	claim.due_ns = QUOTA_NEVER;
 	claim.place = DT_NOBEGIN;
-	claim.charge = flow_charge(c->flow, cost);
-	if (c->verdict.meets_shared)
-		claim.line = flow_line_charge(c->flow, &c->verdict.line_key, cost);
-	flow_gate_charged(c->flow);
+	charge_order(c, &claim, cost);
 	journal_claim(&claim, c->mark);
 	return STEP_GO_ON;
 }
@@ -286,7 +303,9 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	ask.n = 1;
 	ask.units = units;
 	ask.lifetime_ns = c->lease_ns;
-	ask.is_job = true;
+	ask.batch = c->role;
+	/* the others of a batch had their turn with its first */
+	ask.is_job = c->role != QUOTA_BATCH_NEXT;
 	ask.flow = c->flow;
 	ask.provisional = first && !flow_head_is_plain(c->flow, c->now_ns);
 	*result = quota_decide_locked(c->plan, &ask, c->now_ns, c->wall_us,
@@ -300,6 +319,9 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 		return admitted(c, units);
 	if (ask.provisional && c->verdict.reason != QUOTA_SUSPENDED)
 		return STEP_GO_ON;
+	/* it ends the batch; whether the flow has to wait is seen at its next turn */
+	if (c->role == QUOTA_BATCH_NEXT)
+		return STEP_LEFT;
 	return refused(c, first);
 }
 
@@ -333,6 +355,9 @@ try_charge(Claimer *c, const QuotaUnits *units, bool first)
 	forget_hints(c->plan);
 	if (step != STEP_GO_ON)
 		turn_end(c);
+	/* a batch makes do with what it has */
+	if (result == DECIDE_FULL && c->role == QUOTA_BATCH_NEXT)
+		return STEP_NOTHING;
 	if (result != DECIDE_DONE && result != DECIDE_STALE)
 		quota_decide_help(result, c->plan, what, &c->reclaims);
 	return step;
@@ -353,6 +378,47 @@ turn_charge(Claimer *c)
 	if (c->plan == NULL)
 		return park_unconfigured(c);
 	return try_charge(c, NULL, true);
+}
+
+/* See job_turn.h. */
+bool
+turn_continue(Claimer *c)
+{
+	QuotaSlot  *slot = &quota_slots[c->slot];
+	const QuotaFlow *flow = &quota_flows[c->flow];	/* pinned by the claims so far */
+	bool		more;
+
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	mark_takes(c);
+	c->start = c->mark;
+	c->charged = false;
+	c->now_ns = quota_now_ns();
+	c->wall_us = quota_wall_us();
+	more = flow->state == QUOTA_FLOW_READY || flow->blocked;
+	if (more)
+		flow_scan_begin(c->flow, c->now_ns, &c->scan);
+	LWLockRelease(&slot->lock);
+	return more;
+}
+
+/* See job_turn.h. */
+void
+turn_ride(Claimer *c)
+{
+	QuotaSlot  *slot = &quota_slots[c->slot];
+	JournalClaim claim = {0};
+
+	turn_uncharge(c);
+	claim.flow = c->flow;
+	claim.due_ns = QUOTA_NEVER;
+	claim.place = DT_NOBEGIN;
+	journal_reserve(1);
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	journal_claim(&claim, c->mark);
+	LWLockRelease(&slot->lock);
+	c->verdict.permit = 0;
+	c->verdict.has_hold = false;
+	c->charged = true;
 }
 
 /* See job_turn.h. */
@@ -387,6 +453,11 @@ turn_charge_candidate(Claimer *c)
 	{
 		turn_end(c);
 		return STEP_RACED;
+	}
+	if (c->role == QUOTA_BATCH_NEXT && !batch_fits(c, c->plan))
+	{
+		turn_end(c);
+		return STEP_NOTHING;
 	}
 	return try_charge(c, units, false);
 }

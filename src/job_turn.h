@@ -21,6 +21,8 @@ typedef enum Step
 	STEP_RACED
 } Step;
 
+typedef struct BatchState BatchState;
+
 typedef struct Claimer
 {
 	uint32		slot;
@@ -32,10 +34,22 @@ typedef struct Claimer
 	RowTable   *leases;
 	JobLanes	lanes;
 	ReturnSetInfo *out;
+	bool		coalesce;		/* jobs of a batch that make equal calls */
+	MemoryContext batch_context;	/* of batch_state; NULL when no batch */
 	int			reclaims;		/* of full tables, for the present job */
 	int			buried;			/* by this call */
 	int64		asleep_ns;		/* flows with a timer of then or later stay as
 								 * they are for the rest of this call */
+
+	/* of the present batch, from its first job on */
+	QuotaBatchRole role;		/* of the job that is claimed next */
+	BatchState *batch_state; /* job_batch.c */
+	int64		batch;			/* its permit, 0 = none */
+	uint32		batch_index;
+	bool		in_line;		/* its first job met limits that tenants share: */
+	QuotaKey	line_key;		/* of the line where it stood for them */
+	TimestampTz lease_end;		/* of all its jobs, steady time */
+	TimestampTz lease_until;	/* the same for people */
 
 	/* of the present try */
 	JobNames	names;
@@ -48,6 +62,8 @@ typedef struct Claimer
 	TimestampTz wall_us;
 	int64		lease_ns;
 	bool		charged;		/* for the candidate, or by the cost map */
+	int64		same_as;		/* the job whose call serves the candidate, 0 =
+								 * its own */
 	QuotaVerdict verdict;
 	FlowScan	scan;
 } Claimer;
@@ -67,6 +83,15 @@ extern Step turn_charge(Claimer *c);
  * was charged before is returned first.
  */
 extern Step turn_charge_candidate(Claimer *c);
+
+/*
+ * Begins the search for the next job of a batch: nothing is charged yet.  False
+ * when the flow has none.
+ */
+extern bool turn_continue(Claimer *c);
+
+/* Charges nothing for the candidate, which rides on another job's call. */
+extern void turn_ride(Claimer *c);
 
 /* Returns what was charged for a candidate that was lost; no lock held. */
 extern void turn_uncharge(Claimer *c);

@@ -34,6 +34,7 @@
 #include "journal_records.h"
 
 #include "access/xact.h"
+#include "catalog.h"
 #include "flow.h"
 #include "utils/memutils.h"
 
@@ -50,6 +51,11 @@ uint32		journal_taken_head = QUOTA_NO_INDEX;
 uint32		journal_marked_head = QUOTA_NO_INDEX;
 static int	note_hints[NOTE_HINTS][2];
 static int	claim_hint;			/* the claim whose job was finished last */
+
+/* Jobs of many batches in turn find the record of theirs by this. */
+#define LEAVE_HINTS 256
+
+static int	leave_hints[LEAVE_HINTS];
 
 /* Above this many, memory is given back when the transaction ends. */
 #define KEEP_RECORDS 1024
@@ -315,6 +321,27 @@ journal_loading_bucket(uint32 bucket)
 {
 	append(RECORD_LOAD_BUCKET, bucket);
 	pg_atomic_fetch_add_u32(&quota_buckets[bucket].pins, 1);
+}
+
+/* See journal.h. */
+void
+journal_batch_left(int64 batch)
+{
+	uint32		tag = (uint32) (batch & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
+	int		   *hint = &leave_hints[tag % LEAVE_HINTS];
+	JournalRecord *r;
+
+	if (matches(*hint, RECORD_LEAVE, tag) &&
+		journal_records[*hint].u.leave.id == batch)
+	{
+		journal_records[*hint].u.leave.n++;
+		return;
+	}
+	*hint = journal_nrecords;
+	r = append(RECORD_LEAVE, tag);
+	r->u.leave.id = batch;
+	r->u.leave.n = 1;
+	r->u.leave.extension = quota_catalog()->extension;
 }
 
 /* The database's flows are LOADING by us. */

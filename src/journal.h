@@ -93,6 +93,12 @@ extern void journal_note(uint32 flow, const JournalNote *note);
 /* The permit ended at before_ns until now; an abort makes it end then again. */
 extern void journal_permit_extended(uint32 permit, int64 before_ns);
 
+/*
+ * A job of the batch with this permit has ended: it leaves when we commit.  No lock
+ * needed; the caller has reserved one record.
+ */
+extern void journal_batch_left(int64 batch);
+
 /* A load in progress that must fall back to EMPTY if we fail. */
 extern void journal_loading_bucket(uint32 bucket);
 extern void journal_loading_queue(uint32 database_slot);

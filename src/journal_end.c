@@ -113,6 +113,23 @@ undo_extend(JournalRecord *r)
 	permit_unlock(index);
 }
 
+/* Jobs leave their batch, if its permit is still there. */
+static void
+commit_leave(JournalRecord *r)
+{
+	uint32		index;
+
+	unlock();
+	index = permit_lock(r->u.leave.id, MyDatabaseId, r->u.leave.extension);
+	if (index == QUOTA_NO_INDEX)
+		return;
+	/* it may be somebody else's once it is freed */
+	locked_slot = quota_permits[index].owner;
+	locked_database = quota_permits[index].database_slot;
+	permit_batch_leave(index, r->u.leave.n);
+	unlock();
+}
+
 /* As if it had not been recorded; parkings as in JournalMark. */
 static void
 undo_record(JournalRecord *r, uint64 parkings)
@@ -149,6 +166,8 @@ undo_record(JournalRecord *r, uint64 parkings)
 				flow_apply_note(r->object, &r->u.note, false, quota_now_ns());
 			}
 			pg_atomic_fetch_sub_u32(&flow->pins, 1);
+			break;
+		case RECORD_LEAVE:
 			break;
 		case RECORD_LOAD_BUCKET:
 			b = &quota_buckets[r->object];
@@ -194,6 +213,9 @@ commit_record(JournalRecord *r)
 			lock(flow->entry.owner);
 			flow_apply_note(r->object, &r->u.note, true, quota_now_ns());
 			pg_atomic_fetch_sub_u32(&flow->pins, 1);
+			break;
+		case RECORD_LEAVE:
+			commit_leave(r);
 			break;
 		case RECORD_LOAD_BUCKET:
 		case RECORD_LOAD_QUEUE:

@@ -15,6 +15,7 @@ typedef enum JournalRecordType
 	RECORD_CLAIM,				/* a job */
 	RECORD_EXTEND,				/* a permit's later end */
 	RECORD_NOTE,				/* what a flow will learn */
+	RECORD_LEAVE,				/* jobs that leave the permit of their batch */
 	RECORD_LOAD_BUCKET,			/* an allowance is LOADING by us */
 	RECORD_LOAD_QUEUE			/* a database's flows are LOADING by us */
 } JournalRecordType;
@@ -46,6 +47,12 @@ typedef struct JournalRecord
 			int64		after_ns;
 			Oid			extension;	/* for permit_lock() */
 		}			extend;
+		struct
+		{
+			int64		id;		/* the permit may end before we do */
+			int32		n;
+			Oid			extension;	/* for permit_lock() */
+		}			leave;
 		JournalNote note;
 	}			u;
 } JournalRecord;

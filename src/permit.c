@@ -285,6 +285,8 @@ permit_start(uint32 index, int64 id, QuotaPermitState state, uint32 slot,
 	p->has_hold = false;
 	p->restored = false;
 	p->spent = false;
+	p->is_batch = false;
+	p->asked_ns = 0;
 	p->nparts = 0;
 	p->n = 1;
 	p->job = 0;

@@ -67,6 +67,25 @@ extern void permit_set_final(uint32 index, int part, int64 final,
 extern bool permit_extend(uint32 index, int64 expires_ns, int64 now_ns);
 
 /*
+ * ---- permit_batch.c: what the jobs of a batch hold together ----
+ *
+ * Makes a permit just taken one of a batch, without members yet.
+ */
+extern void permit_batch_start(uint32 index);
+/* A job of the batch has been claimed. */
+extern void permit_batch_join(uint32 index);
+/* At commit: so many of its jobs have ended; the last one ends the permit. */
+extern void permit_batch_leave(uint32 index, int32 n);
+/* As permit_extend(), but it never ends sooner than any of its jobs' leases. */
+extern bool permit_batch_extend(uint32 index, int64 expires_ns, int64 now_ns);
+/* As permit_restore(), with so many jobs that have not ended. */
+extern bool permit_batch_restore(int64 id, const QuotaPlan *plan,
+								 int32 members, int64 expires_ns,
+								 int64 now_ns);
+
+/* ---- leases ---- */
+
+/*
  * The lease that the permit belongs to is over: when this transaction commits
  * concurrency returns, all else stays as charged; a hold is resolved as that of a
  * lost permit.  No lock held.
@@ -92,11 +111,11 @@ extern void permit_undo_extended(uint32 index, int64 after_ns,
 /*
  * Recreates the permit of a running job after a crash, in the queue's load: at
  * the place its id names, or elsewhere with that id as an alias.  Charges the
- * concurrency terms of the plan.  Does nothing when the permit is there.  The
- * plan's locks are held; false when a table is full.
+ * concurrency terms of the plan, unless the permit of its batch does.  Does nothing
+ * when the permit is there.  The plan's locks are held; false when a table is full.
  */
 extern bool permit_restore(int64 id, const QuotaPlan *plan, int64 job,
-						   int64 expires_ns, int64 now_ns);
+						   bool concurrency, int64 expires_ns, int64 now_ns);
 /* Links a permit read from the state file, whose fields are filled in. */
 extern void permit_relink(uint32 index);
 
@@ -105,6 +124,7 @@ extern void permit_relink(uint32 index);
 extern void permit_free(uint32 index);
 extern void permit_unlink(QuotaPermit *p, uint64 parkings);
 extern void permit_move_end(QuotaPermit *p, int64 expires_ns);
+extern uint32 permit_find(int64 id);
 extern int64 permit_new_id(uint32 index);
 extern void permit_start(uint32 index, int64 id, QuotaPermitState state,
 						 uint32 slot, uint32 tenant, int64 now_ns,

@@ -54,7 +54,7 @@ permit_undo_taken(uint32 index, uint64 parkings, int64 now_ns)
 
 /*
  * It ends at before_ns again, unless it is over or somebody else has extended it
- * since.
+ * since; that of a batch not before what else was asked for.
  */
 void
 permit_undo_extended(uint32 index, int64 after_ns, int64 before_ns)
@@ -63,7 +63,8 @@ permit_undo_extended(uint32 index, int64 after_ns, int64 before_ns)
 
 	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns != after_ns)
 		return;
-	permit_move_end(p, before_ns);
+	p->extender_pid = 0;
+	permit_move_end(p, p->is_batch ? Max(before_ns, p->asked_ns) : before_ns);
 	/* who waits for the later end may look earlier */
 	for (int i = 0; i < p->nparts; i++)
 		if (p->parts[i].linked)

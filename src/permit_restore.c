@@ -50,7 +50,7 @@ find_buckets(const QuotaPlan *plan, int64 now_ns, uint32 *buckets,
 /* See permit.h; whatever the capacity is now, the call is in flight. */
 bool
 permit_restore(int64 id, const QuotaPlan *plan, int64 job,
-			   int64 expires_ns, int64 now_ns)
+			   bool concurrency, int64 expires_ns, int64 now_ns)
 {
 	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
 	bool		in_place;
@@ -60,7 +60,7 @@ permit_restore(int64 id, const QuotaPlan *plan, int64 job,
 
 	if (permit_is_known(id))
 		return true;
-	n = find_buckets(plan, now_ns, buckets, amounts);
+	n = concurrency ? find_buckets(plan, now_ns, buckets, amounts) : 0;
 	if (n < 0)
 		return false;
 	in_place = index < (uint32) quota_max_permits &&

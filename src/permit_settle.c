@@ -32,8 +32,8 @@ unlock_slots(uint32 owner, uint32 database_slot)
  * The permit's place: where its id says, or, for one that came back after a crash
  * when that was taken, wherever it has this alias.  To be verified.
  */
-static uint32
-find_permit(int64 id)
+uint32
+permit_find(int64 id)
 {
 	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
 
@@ -53,7 +53,7 @@ find_permit(int64 id)
 bool
 permit_is_known(int64 id)
 {
-	return find_permit(id) != QUOTA_NO_INDEX;
+	return permit_find(id) != QUOTA_NO_INDEX;
 }
 
 /* The id names this permit. */
@@ -67,7 +67,7 @@ goes_by(const QuotaPermit *p, int64 id)
 uint32
 permit_lock(int64 id, Oid database, Oid extension)
 {
-	uint32		index = find_permit(id);
+	uint32		index = permit_find(id);
 	QuotaPermit *p;
 
 	if (index == QUOTA_NO_INDEX)

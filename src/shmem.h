@@ -173,10 +173,15 @@ typedef struct QuotaPermit
 	bool		restored;		/* after a crash: it may have such a row */
 	bool		spent;			/* its call went out: rate tokens stay spent
 								 * even if the taking transaction aborts */
+	bool		is_batch;		/* of the jobs of a batch; see permit_batch.c */
 	int			nparts;
-	int32		n;				/* calls covered */
+	int32		n;				/* calls covered; batch: jobs that have not
+								 * ended */
 	int64		expires_ns;
 	int64		lifetime_ns;	/* as given; bounds quota_extend() */
+	int64		asked_ns;		/* batch: the latest end asked for that did not
+								 * move expires_ns; */
+	int			extender_pid;	/* who moved it last, 0 = that was undone */
 	int64		job;			/* job id, or 0 */
 	uint32		tenant;			/* pinned */
 	pairingheap_node node;		/* in slot->permits while OPEN or LIVE */

@@ -174,8 +174,8 @@ COMMENT ON COLUMN quota.stat_permits.provider IS 'The provider.';
 COMMENT ON COLUMN quota.stat_permits.tenant IS
 'The tenant; NULL when it was restored after a crash.';
 COMMENT ON COLUMN quota.stat_permits.job IS
-'The job it is for; NULL for a direct call.';
-COMMENT ON COLUMN quota.stat_permits.calls IS 'Calls it covers.';
+'The job it is for; NULL for a direct call and for the permit of a batch.';
+COMMENT ON COLUMN quota.stat_permits.calls IS 'Calls it covers; of the permit of a batch: its jobs that have not ended.';
 COMMENT ON COLUMN quota.stat_permits.state IS
 'open: taken by a transaction that has not committed. live. settling: a transaction that has not committed settles it.';
 COMMENT ON COLUMN quota.stat_permits.has_hold IS
