@@ -9,9 +9,9 @@
  *	3	Under the plan's locks, if it is still that flow's turn: decide by the
  *		cost map, charge the limits and the flow, and copy its position.
  *	4	Without a lock: search the flow for its oldest ready job, lock the row.
- *		A job with units or a connection of its own is decided again for those;
- *		so is any job when the cost map was refused, but without having been
- *		charged for before: what the head costs is known only now.
+ *		A job with units, a user, a connection or a resource of its own is decided
+ *		again for those; so is any job when the cost map was refused, but without
+ *		having been charged for before: what the head costs is known only now.
  *	5	Under the lock: the flow's position moves past the job, so that others
  *		don't meet it.  Without: the rows are written.
  *

@@ -137,6 +137,27 @@ job_call_of(const JobNames *names)
 	return call;
 }
 
+/* The call of this very job: also for limits by what it alone names. */
+QuotaCall
+job_call_with_names(TupleTableSlot *job, const JobNames *names)
+{
+	QuotaCall	call = job_call_of(names);
+
+	call.user = job_text(job, JOB_USER);
+	call.connection = job_text(job, JOB_CONNECTION);
+	call.resource = job_text(job, JOB_RESOURCE);
+	return call;
+}
+
+/* The job names what its flow does not: a user, connection or resource. */
+bool
+job_names_more(TupleTableSlot *job)
+{
+	return !slot_attisnull(job, JOB_USER) ||
+		!slot_attisnull(job, JOB_CONNECTION) ||
+		!slot_attisnull(job, JOB_RESOURCE);
+}
+
 /* False for a job of another flow whose hash happens to be the same. */
 bool
 job_has_names(TupleTableSlot *job, const JobNames *names)

@@ -8,8 +8,8 @@
  *
  * The first decision goes by the cost map, before anybody has looked at a job, so
  * that the flow is charged in the section that found it to be next.  A job may
- * have units or a connection of its own, though, that any limit may go by.  So a
- * yes is provisional until the head is known; and a no says only that somebody
+ * have units, a user, a connection or a resource of its own, though, that any limit
+ * may go by.  So a yes is provisional until the head is known; and a no says only that somebody
  * has to look at the head without having charged for it.
  */
 #include "job_turn.h"
@@ -77,14 +77,18 @@ flow_is_same(const Claimer *c)
  * none that others see: the flow is theirs too.
  */
 static QuotaPlan *
-plan_of(const Claimer *c, const char *connection)
+plan_of(const Claimer *c, const QuotaCall *call)
+{
+	return change_is_new(c->names.tenant) ? NULL : quota_plan(call, true);
+}
+
+/* The same for the flow's calls by what all its jobs name. */
+static QuotaPlan *
+plan_of_flow(const Claimer *c)
 {
 	QuotaCall	call = job_call_of(&c->names);
 
-	if (change_is_new(c->names.tenant))
-		return NULL;
-	call.connection = connection;
-	return quota_plan(&call, true);
+	return plan_of(c, &call);
 }
 
 /* What moves when rows change that the flow's plan is made from. */
@@ -130,7 +134,7 @@ park_unconfigured(Claimer *c)
 	bool		same;
 
 	pg_memory_barrier();
-	if (plan_of(c, NULL) != NULL)
+	if (plan_of_flow(c) != NULL)
 		return STEP_RACED;
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	same = flow_pick(c->slot) == c->flow && flow_is_same(c) &&
@@ -374,7 +378,7 @@ turn_end(Claimer *c)
 Step
 turn_charge(Claimer *c)
 {
-	c->plan = plan_of(c, NULL);
+	c->plan = plan_of_flow(c);
 	if (c->plan == NULL)
 		return park_unconfigured(c);
 	return try_charge(c, NULL, true);
@@ -434,7 +438,7 @@ bool
 turn_has_own_terms(const Claimer *c)
 {
 	return !slot_attisnull(c->lanes.job, JOB_UNITS) ||
-		!slot_attisnull(c->lanes.job, JOB_CONNECTION);
+		job_names_more(c->lanes.job);
 }
 
 /* See job_turn.h. */
@@ -442,13 +446,15 @@ Step
 turn_charge_candidate(Claimer *c)
 {
 	QuotaUnits *units = NULL;
+	QuotaCall	call;
 	bool		isnull;
 	Datum		value = slot_getattr(c->lanes.job, JOB_UNITS, &isnull);
 
 	turn_uncharge(c);
 	if (!isnull)
 		units = quota_units_parse(DatumGetJsonbP(value));
-	c->plan = plan_of(c, job_text(c->lanes.job, JOB_CONNECTION));
+	call = job_call_with_names(c->lanes.job, &c->names);
+	c->plan = plan_of(c, &call);
 	if (c->plan == NULL)
 	{
 		turn_end(c);

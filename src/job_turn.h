@@ -79,7 +79,7 @@ extern bool turn_pick(Claimer *c);
 extern Step turn_charge(Claimer *c);
 
 /*
- * Decides for the candidate, by its units and connection if it has some.  What
+ * Decides for the candidate, by its own units and names if it has some.  What
  * was charged before is returned first.
  */
 extern Step turn_charge_candidate(Claimer *c);
