@@ -76,7 +76,7 @@ DROP TRIGGER jk_state ON quota.jobs;
 CREATE TRIGGER jk_payload AFTER UPDATE OF state ON quota.jobs FOR EACH ROW WHEN (NEW.state = 'running') EXECUTE FUNCTION jk_trigger('payload');
 SELECT jk_claim();
 DROP TRIGGER jk_payload ON quota.jobs;
-SELECT payload, state FROM quota.jobs WHERE provider = 'jk' AND id > (SELECT max(id) - 3 FROM quota.jobs) ORDER BY id;
+SELECT payload, state FROM quota.jobs WHERE provider = 'jk' AND finished_at IS NULL AND (state = 'queued' OR payload @> '"seen"') ORDER BY id;
 
 SELECT count(quota_complete(id, attempt)::text) FROM quota.jobs WHERE provider = 'jk' AND state = 'running';
 SELECT count(quota_cancel(id)) FROM quota.jobs WHERE provider = 'jk' AND state = 'queued';
