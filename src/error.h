@@ -9,6 +9,9 @@
 
 #include "quota.h"
 
+/* 53Q00: the queue is full (place.c) */
+#define QUOTA_ERRCODE_QUEUE_FULL	MAKE_SQLSTATE('5', '3', 'Q', '0', '0')
+
 pg_noreturn extern void quota_error_not_loaded(void);
 pg_noreturn extern void quota_error_no_extension(void);
 pg_noreturn extern void quota_error_null(const char *argument);

@@ -184,6 +184,14 @@ flow_count(QuotaFlow *flow, int64 depth, int64 in_flight)
 	count_unfinished(&quota_slots[flow->entry.owner].places, n);
 }
 
+/* See flow.h. */
+void
+flow_add_places(QuotaFlow *flow, int64 n)
+{
+	quota_tenants[quota_shares[flow->share].tenant].places.open += n;
+	quota_slots[flow->entry.owner].places.open += n;
+}
+
 /* The tenant's weight has changed: reprices its place in every class. */
 void
 flow_set_weight(uint32 tenant, int64 weight_milli)

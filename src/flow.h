@@ -32,6 +32,9 @@ extern bool flow_has_class_room(uint32 slot, const QuotaPlan *plan);
  */
 extern void flow_count(QuotaFlow *flow, int64 depth, int64 in_flight);
 
+/* Queue places that open transactions have taken for its jobs: n more or less. */
+extern void flow_add_places(QuotaFlow *flow, int64 n);
+
 extern void flow_set_weight(uint32 tenant, int64 weight_milli);
 extern void flow_set_rank(uint32 slot, int class_index, int rank);
 

@@ -6,91 +6,85 @@
 
 #include "access/htup_details.h"
 #include "error.h"
-#include "key.h"
+#include "utils/jsonb.h"
 
-/* A name of at most QUOTA_NAME_LEN - 1 bytes into out, "" for null. */
+/* Takes the row apart, in the current memory context. */
 void
-job_tuple_name(HeapTuple row, TupleDesc desc, int column, const char *argument,
-			   char out[QUOTA_NAME_LEN])
+job_row_read(JobRow *row, HeapTuple tuple, TupleDesc desc)
 {
-	bool		isnull;
-	Datum		value = heap_getattr(row, column, desc, &isnull);
-	text	   *t;
-	int			length;
-
-	out[0] = '\0';
-	if (isnull)
-		return;
-	t = DatumGetTextPP(value);
-	length = VARSIZE_ANY_EXHDR(t);
-	if (length >= QUOTA_NAME_LEN)
-		quota_error_too_long(argument, length);
-	memcpy(out, VARDATA_ANY(t), length);
-	out[length] = '\0';
+	row->desc = desc;
+	row->values = palloc(desc->natts * sizeof(Datum));
+	row->nulls = palloc(desc->natts * sizeof(bool));
+	heap_deform_tuple(tuple, desc, row->values, row->nulls);
 }
 
-/* Names of the job in the row, with their hash. */
-void
-job_tuple_names(HeapTuple row, TupleDesc desc, JobNames *names)
+/* A name; throws 22023 when it is too long. */
+static NamePart
+get_name(const JobRow *row, int column, const char *argument)
 {
-	static JobNames newest;		/* hashed last */
-
-	memset(names, 0, sizeof(*names));
-	job_tuple_name(row, desc, JOB_TENANT, "tenant", names->tenant);
-	job_tuple_name(row, desc, JOB_PROVIDER, "provider", names->provider);
-	job_tuple_name(row, desc, JOB_ENDPOINT, "endpoint", names->endpoint);
-	job_tuple_name(row, desc, JOB_CLASS, "class", names->class_name);
-	if (names->class_name[0] == '\0')
-		strlcpy(names->class_name, "event", QUOTA_NAME_LEN);
-	if (strcmp(names->tenant, newest.tenant) != 0 ||
-		strcmp(names->provider, newest.provider) != 0 ||
-		strcmp(names->endpoint, newest.endpoint) != 0 ||
-		strcmp(names->class_name, newest.class_name) != 0)
-	{
-		newest = *names;
-		newest.hash = quota_flow_hash(names->provider, names->tenant,
-									  names->class_name,
-									  names->endpoint[0] ? names->endpoint : NULL);
-	}
-	names->hash = newest.hash;
-}
-
-/* Compares a text column without copying it; null equals nothing. */
-static bool
-text_is(HeapTuple row, TupleDesc desc, int column, const char *expected)
-{
-	bool		isnull;
-	Datum		value = heap_getattr(row, column, desc, &isnull);
+	NamePart	part = {"", 0};
 	text	   *t;
 
-	if (isnull)
-		return false;
-	t = DatumGetTextPP(value);
-	return VARSIZE_ANY_EXHDR(t) == strlen(expected) &&
-		memcmp(VARDATA_ANY(t), expected, strlen(expected)) == 0;
+	if (job_row_isnull(row, column))
+		return part;
+	t = DatumGetTextPP(job_row_get(row, column));
+	part.bytes = VARDATA_ANY(t);
+	part.length = VARSIZE_ANY_EXHDR(t);
+	if (part.length >= QUOTA_NAME_LEN)
+		quota_error_too_long(argument, part.length);
+	return part;
 }
 
-/* A column that is never null. */
-int64
-job_tuple_int64(HeapTuple row, TupleDesc desc, int column)
+/* See job_tuple.h. */
+void
+job_row_check_name(const JobRow *row, int column, const char *argument)
 {
-	bool		isnull;
+	(void) get_name(row, column, argument);
+}
 
-	return DatumGetInt64(heap_getattr(row, column, desc, &isnull));
+/* See job_tuple.h. */
+void
+job_row_check_units(const JobRow *row)
+{
+	if (!job_row_isnull(row, JOB_UNITS))
+		pfree(quota_units_parse(DatumGetJsonbP(job_row_get(row, JOB_UNITS))));
+}
+
+/* See job_tuple.h. */
+KnownFlow *
+job_row_flow(const JobRow *row)
+{
+	static const NamePart event = {"event", 5};
+	NamePart	parts[N_PARTS];
+
+	parts[PART_TENANT] = get_name(row, JOB_TENANT, "tenant");
+	parts[PART_PROVIDER] = get_name(row, JOB_PROVIDER, "provider");
+	parts[PART_ENDPOINT] = get_name(row, JOB_ENDPOINT, "endpoint");
+	parts[PART_CLASS] = get_name(row, JOB_CLASS, "class");
+	if (job_row_isnull(row, JOB_CLASS))
+		parts[PART_CLASS] = event;
+	return known_flow(parts);
 }
 
 /* Where the row belongs. */
 Standing
-job_tuple_standing(HeapTuple row, TupleDesc desc)
+job_row_standing(const JobRow *row)
 {
-	bool		isnull;
+	text	   *state;
+	const char *s;
+	int			n;
 
-	if (text_is(row, desc, JOB_STATE, "queued"))
-		return DatumGetInt32(heap_getattr(row, JOB_ATTEMPT, desc, &isnull)) == 0
+	if (job_row_isnull(row, JOB_STATE))
+		return STANDING_OVER;	/* a constraint will refuse it */
+	state = DatumGetTextPP(job_row_get(row, JOB_STATE));
+	s = VARDATA_ANY(state);
+	n = VARSIZE_ANY_EXHDR(state);
+	if (n == 6 && memcmp(s, "queued", 6) == 0)
+		return DatumGetInt32(job_row_get(row, JOB_ATTEMPT)) == 0
 			? STANDING_FRESH : STANDING_RETRY;
-	if (text_is(row, desc, JOB_STATE, "scheduled"))
+	if (n == 9 && memcmp(s, "scheduled", 9) == 0)
 		return STANDING_SCHEDULED;
-	if (text_is(row, desc, JOB_STATE, "running"))
+	if (n == 7 && memcmp(s, "running", 7) == 0)
 		return STANDING_RUNNING;
 	return STANDING_OVER;
 }

@@ -1,11 +1,11 @@
 /*
  * job_tuple.h
- *		A row of quota.jobs in a heap tuple.
+ *		A row of quota.jobs as triggers get it.
  */
 #ifndef QUOTA_JOB_TUPLE_H
 #define QUOTA_JOB_TUPLE_H
 
-#include "job.h"
+#include "job_known.h"
 
 #include "access/htup.h"
 
@@ -19,14 +19,52 @@ typedef enum Standing
 	STANDING_OVER
 } Standing;
 
-extern Standing job_tuple_standing(HeapTuple row, TupleDesc desc);
+/* Columns of a row, taken apart once. */
+typedef struct JobRow
+{
+	TupleDesc	desc;
+	Datum	   *values;
+	bool	   *nulls;
+} JobRow;
 
-/* Throws 22023 when a name is too long. */
-extern void job_tuple_name(HeapTuple row, TupleDesc desc, int column,
-						   const char *argument, char out[QUOTA_NAME_LEN]);
-extern void job_tuple_names(HeapTuple row, TupleDesc desc, JobNames *names);
+extern void job_row_read(JobRow *row, HeapTuple tuple, TupleDesc desc);
+extern Standing job_row_standing(const JobRow *row);
 
-/* A column that is never null. */
-extern int64 job_tuple_int64(HeapTuple row, TupleDesc desc, int column);
+/* The flow its names say; see known_flow().  Throws 22023 when one is too long. */
+extern KnownFlow *job_row_flow(const JobRow *row);
+
+/* Throws 22023 when the name is too long. */
+extern void job_row_check_name(const JobRow *row, int column,
+							   const char *argument);
+
+/* Throws 22023 for measured units that could not be charged. */
+extern void job_row_check_units(const JobRow *row);
+
+/* A column that is not null. */
+static inline Datum
+job_row_get(const JobRow *row, int column)
+{
+	return row->values[column - 1];
+}
+
+static inline bool
+job_row_isnull(const JobRow *row, int column)
+{
+	return row->nulls[column - 1];
+}
+
+static inline int64
+job_row_int64(const JobRow *row, int column)
+{
+	return DatumGetInt64(row->values[column - 1]);
+}
+
+/* Gives a column a value. */
+static inline void
+job_row_set(JobRow *row, int column, Datum value)
+{
+	row->values[column - 1] = value;
+	row->nulls[column - 1] = false;
+}
 
 #endif							/* QUOTA_JOB_TUPLE_H */

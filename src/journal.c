@@ -42,7 +42,7 @@
  * Notes of many flows in turn find their record by this; those for either end of
  * the transaction and those for COMMIT alone take turns, so each has its own.
  */
-#define NOTE_HINTS 256
+#define NOTE_HINTS 16384
 
 JournalRecord *journal_records;
 int			journal_nrecords;
@@ -235,6 +235,7 @@ merge_note(JournalNote *into, const JournalNote *note)
 	into->depth += note->depth;
 	into->in_flight += note->in_flight;
 	into->completed += note->completed;
+	into->places += note->places;
 	if (note->due_ns == QUOTA_NEVER)
 		return;
 	into->place = into->due_ns == QUOTA_NEVER ? note->place
@@ -248,6 +249,8 @@ journal_note(uint32 flow, const JournalNote *note)
 {
 	int		   *hint = &note_hints[flow % NOTE_HINTS][note->on_abort];
 
+	if (note->places != 0)
+		flow_add_places(&quota_flows[flow], note->places);
 	if (matches(*hint, RECORD_NOTE, flow) &&
 		journal_records[*hint].u.note.on_abort == note->on_abort &&
 		journal_records[*hint].u.note.gone == note->gone)
@@ -258,6 +261,28 @@ journal_note(uint32 flow, const JournalNote *note)
 	*hint = journal_nrecords;
 	append(RECORD_NOTE, flow)->u.note = *note;
 	pg_atomic_fetch_add_u32(&quota_flows[flow].pins, 1);
+}
+
+/* Takes up to n places off the record; how many. */
+static int64
+places_back(int position, uint32 flow, int64 n)
+{
+	if (n == 0 || !matches(position, RECORD_NOTE, flow))
+		return 0;
+	n = Min(n, journal_records[position].u.note.places);
+	journal_records[position].u.note.places -= n;
+	return n;
+}
+
+/* See journal.h.  The record is the flow's newest, unless others have its hint. */
+void
+journal_places_back(uint32 flow, int64 n)
+{
+	int64		left = n - places_back(note_hints[flow % NOTE_HINTS][false], flow, n);
+
+	for (int i = journal_nrecords - 1; i >= 0 && left > 0; i--)
+		left -= places_back(i, flow, left);
+	flow_add_places(&quota_flows[flow], left - n);
 }
 
 /* The newest record extended the permit to this end. */

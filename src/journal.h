@@ -62,6 +62,9 @@ typedef struct JournalNote
 	bool		gone;			/* and of the returned lane only then: else the
 								 * row has left its place */
 	int64		completed;		/* added to the tenant's completed jobs */
+	int64		places;			/* queue places taken now; given up at either
+								 * end, at COMMIT for unfinished jobs that the
+								 * same note counts; see place.c */
 } JournalNote;
 
 extern void journal_reserve(int nrecords);	/* no lock held; may throw */
@@ -90,6 +93,8 @@ extern void journal_claim_job(int64 job, bool returned_lane, bool was_running,
 							  int64 due_ns, TimestampTz place);
 extern void journal_claim_spent(int64 job); /* as journal_permit_spent */
 extern void journal_note(uint32 flow, const JournalNote *note);
+/* n of the queue places that this subtransaction took are not needed */
+extern void journal_places_back(uint32 flow, int64 n);
 /* The permit ended at before_ns until now; an abort makes it end then again. */
 extern void journal_permit_extended(uint32 permit, int64 before_ns);
 

@@ -16,6 +16,7 @@
 #include "flow.h"
 #include "miscadmin.h"
 #include "permit.h"
+#include "place.h"
 
 static uint32 locked_slot = QUOTA_NO_INDEX;
 static uint32 locked_database = QUOTA_NO_INDEX;
@@ -160,9 +161,10 @@ undo_record(JournalRecord *r, uint64 parkings)
 			break;
 		case RECORD_NOTE:
 			flow = &quota_flows[r->object];
-			if (r->u.note.on_abort)
+			if (r->u.note.on_abort || r->u.note.places != 0)
 			{
 				lock(flow->entry.owner);
+				flow_add_places(flow, -r->u.note.places);
 				flow_apply_note(r->object, &r->u.note, false, quota_now_ns());
 			}
 			pg_atomic_fetch_sub_u32(&flow->pins, 1);
@@ -184,7 +186,6 @@ undo_record(JournalRecord *r, uint64 parkings)
 static void
 commit_record(JournalRecord *r)
 {
-	QuotaFlow  *flow;
 	QuotaBucket *b;
 
 	switch ((JournalRecordType) r->type)
@@ -209,10 +210,9 @@ commit_record(JournalRecord *r)
 		case RECORD_EXTEND:
 			break;
 		case RECORD_NOTE:
-			flow = &quota_flows[r->object];
-			lock(flow->entry.owner);
+			/* stays pinned until give_up_places() */
+			lock(quota_flows[r->object].entry.owner);
 			flow_apply_note(r->object, &r->u.note, true, quota_now_ns());
-			pg_atomic_fetch_sub_u32(&flow->pins, 1);
 			break;
 		case RECORD_LEAVE:
 			commit_leave(r);
@@ -222,6 +222,20 @@ commit_record(JournalRecord *r)
 			undo_record(r, 0);	/* not reached: loads end in their call */
 			break;
 	}
+}
+
+/* The jobs that its queue places were for are counted now, by all notes. */
+static void
+give_up_places(const JournalRecord *r)
+{
+	QuotaFlow  *flow = &quota_flows[r->object];
+
+	if (r->u.note.places != 0)
+	{
+		lock(flow->entry.owner);
+		flow_add_places(flow, -r->u.note.places);
+	}
+	pg_atomic_fetch_sub_u32(&flow->pins, 1);
 }
 
 /* Undoes records and taken permits back to the mark. */
@@ -313,6 +327,9 @@ at_commit(void)
 {
 	for (int i = 0; i < journal_nrecords; i++)
 		commit_record(&journal_records[i]);
+	for (int i = 0; i < journal_nrecords; i++)
+		if (journal_records[i].type == RECORD_NOTE)
+			give_up_places(&journal_records[i]);
 	journal_nrecords = 0;
 	/* taken before marked: a permit may be in both chains */
 	while (journal_taken_head != QUOTA_NO_INDEX)
@@ -358,10 +375,12 @@ on_xact(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 			quota_change_commit();
 			at_commit();
+			place_forget(InvalidSubTransactionId);
 			journal_clear();
 			break;
 		case XACT_EVENT_ABORT:
 			quota_change_abort();
+			place_forget(InvalidSubTransactionId);
 			at_abort();
 			journal_clear();
 			break;
@@ -378,6 +397,7 @@ on_subxact(SubXactEvent event, SubTransactionId sub,
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		quota_change_subabort(sub);
+		place_forget(sub);
 		at_subabort(sub);
 	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)

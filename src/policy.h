@@ -146,7 +146,6 @@ extern int	quota_class_rank(const char *class_name);
  */
 extern bool quota_tenant_exists(const char *tenant);
 extern bool quota_provider_exists(const char *provider);
-extern bool quota_class_exists(const char *class_name);
 
 /* What the class of a job says, else its provider; policy_job.c. */
 typedef struct QuotaJobPolicy
@@ -161,6 +160,33 @@ typedef struct QuotaJobPolicy
 /* Neither name need have a row.  May throw when out of memory. */
 extern QuotaJobPolicy quota_job_policy(const char *provider,
 									   const char *class_name);
+
+/*
+ * What the configuration says of a new job of these names, for this transaction.
+ * The numbers say under what it was read; all zero = not yet.
+ */
+typedef struct QuotaJobRules
+{
+	uint64		serial;			/* 0 = good for this moment only */
+	uint64		global_number;
+	uint64		tenant_number;
+	uint32		global_generation;
+	uint32		generation;
+
+	const char *missing;		/* "tenant", "provider" or "class" has no row,
+								 * while others have; else NULL */
+	QuotaJobPolicy policy;
+	bool		bounded;		/* any of these is not -1 */
+	/* most unfinished jobs; -1 = no limit */
+	int32		tenant_most;	/* of the tenant at the provider */
+	int32		provider_most;	/* of the provider */
+	int32		class_most;		/* the same, when a job of this class comes */
+} QuotaJobRules;
+
+/* Each name is shorter than QUOTA_NAME_LEN.  Caller holds no lock. */
+extern void quota_job_rules(const char *tenant, const char *provider,
+							const char *class_name, QuotaJobRules *rules);
+extern bool quota_job_rules_are_current(const QuotaJobRules *rules);
 
 /* ---- units.c ---- */
 

@@ -248,13 +248,3 @@ quota_provider_exists(const char *provider)
 	return policy_find(rules->providers, provider) ||
 		hash_get_num_entries(rules->providers) == 0;
 }
-
-/* See policy.h. */
-bool
-quota_class_exists(const char *class_name)
-{
-	const PolicyRules *rules = policy_rules();
-
-	return policy_find(rules->classes, class_name) ||
-		hash_get_num_entries(rules->classes) == 0;
-}

@@ -285,6 +285,9 @@ quota_stat_tenants(PG_FUNCTION_ARGS)
 		put_int64(&view, refused);
 		put(&view, refused_by_reason(&tenant), false);
 		put_int64(&view, tenant.completed);
+		put_int64(&view, tenant.places.unfinished);
+		put_int64(&view, tenant.places.open);
+		put_int64(&view, tenant.shed);
 		put_int64(&view, pg_atomic_read_u32(&tenant.nbuckets));
 		put_row(&view);
 	}

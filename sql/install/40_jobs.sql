@@ -148,7 +148,7 @@ CREATE FUNCTION quota.jobs_after_delete() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_jobs_after_delete';
 CREATE FUNCTION quota.jobs_truncate() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_jobs_truncate';
-COMMENT ON FUNCTION quota.jobs_before_insert() IS 'Checks a new job and names its flow.';
+COMMENT ON FUNCTION quota.jobs_before_insert() IS 'Checks a new job, names its flow and takes its place in the queue: 53Q00 when that is full.';
 COMMENT ON FUNCTION quota.jobs_after_insert() IS 'Tells the scheduler of a new job at commit.';
 COMMENT ON FUNCTION quota.jobs_before_update() IS 'Refuses changes of columns that quota keeps.';
 COMMENT ON FUNCTION quota.jobs_before_delete() IS 'Refuses to delete a running job.';
@@ -173,7 +173,7 @@ ALTER TABLE quota.jobs ENABLE ALWAYS TRIGGER zz_quota_before_update;
 ALTER TABLE quota.jobs ENABLE ALWAYS TRIGGER zz_quota_before_delete;
 ALTER TABLE quota.jobs ENABLE ALWAYS TRIGGER zz_quota_after_delete;
 ALTER TABLE quota.jobs ENABLE ALWAYS TRIGGER zz_quota_truncate;
-COMMENT ON TRIGGER zz_quota_before_insert ON quota.jobs IS 'Checks a new job and names its flow.';
+COMMENT ON TRIGGER zz_quota_before_insert ON quota.jobs IS 'Checks a new job, names its flow and takes its place in the queue.';
 COMMENT ON TRIGGER zz_quota_after_insert ON quota.jobs IS 'Tells the scheduler of a new job at commit.';
 COMMENT ON TRIGGER zz_quota_before_update ON quota.jobs IS 'Refuses changes of columns that quota keeps.';
 COMMENT ON TRIGGER zz_quota_before_delete ON quota.jobs IS 'Refuses to delete a running job.';
@@ -203,18 +203,23 @@ COMMENT ON TYPE quota_job IS
 
 CREATE TYPE quota_enqueued AS (
 	id bigint,
-	created boolean
+	created boolean,
+	reason text,
+	limit_name text,
+	not_before timestamptz
 );
-COMMENT ON TYPE quota_enqueued IS 'Answer of quota_enqueue: the job, and whether this call made it.';
+COMMENT ON TYPE quota_enqueued IS
+'Answer of quota_enqueue. id: the job, NULL when there is none; created: this call made it; reason: ok, duplicate (an unfinished job of the provider has the dedupe_key) or queue_full; limit_name: whose max_queued a full queue has reached: tenant, provider, or class (the part of the provider''s that jobs of the class may fill); not_before: when to try again, by the pace at which places have got free lately, a second from now while that is not known, NULL when max_queued is 0.';
 
 CREATE FUNCTION quota_enqueue(tenant text, provider text, payload jsonb DEFAULT NULL,
 	endpoint text DEFAULT NULL, class text DEFAULT NULL, units jsonb DEFAULT NULL,
-	run_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL,
-	connection text DEFAULT NULL, max_attempts int DEFAULT NULL)
+	run_at timestamptz DEFAULT NULL, start_before timestamptz DEFAULT NULL,
+	dedupe_key text DEFAULT NULL, "user" text DEFAULT NULL,
+	connection text DEFAULT NULL, resource text DEFAULT NULL, max_attempts int DEFAULT NULL)
 	RETURNS quota_enqueued
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_enqueue';
-COMMENT ON FUNCTION quota_enqueue(text, text, jsonb, text, text, jsonb, timestamptz, text, text, int) IS
-'Adds a job, like an INSERT into quota.jobs, or returns the unfinished job of that provider with the same dedupe_key (created = false). Waits for an open transaction only if that has just used the same key. Write SELECT * FROM quota_enqueue(...): (quota_enqueue(...)).* calls it once per column.';
+COMMENT ON FUNCTION quota_enqueue(text, text, jsonb, text, text, jsonb, timestamptz, timestamptz, text, text, text, text, int) IS
+'Adds a job, like an INSERT into quota.jobs, but answers where that would fail: it returns the unfinished job of that provider with the same dedupe_key, or says that the queue is full (max_queued of the tenant, its tier or the provider). Waits for an open transaction only if that has just used the same key. A trigger of yours that makes it a job of another tenant, provider, class or endpoint whose queue is full lets it fail with 53Q00. Write SELECT * FROM quota_enqueue(...): (quota_enqueue(...)).* calls it once per column.';
 
 CREATE FUNCTION quota_dequeue(provider text, max_jobs int DEFAULT 1,
 	worker text DEFAULT NULL, lease interval DEFAULT NULL,
@@ -288,7 +293,7 @@ REVOKE ALL ON FUNCTION
 	quota.jobs_before_delete(), quota.jobs_after_delete(), quota.jobs_truncate()
 	FROM PUBLIC;
 REVOKE ALL ON FUNCTION
-	quota_enqueue(text, text, jsonb, text, text, jsonb, timestamptz, text, text, int),
+	quota_enqueue(text, text, jsonb, text, text, jsonb, timestamptz, timestamptz, text, text, text, text, int),
 	quota_dequeue(text, int, text, interval, boolean, boolean),
 	quota_dequeue(text[], int, text, interval, boolean, boolean),
 	quota_complete(bigint, int, jsonb, jsonb),

@@ -1,0 +1,283 @@
+/*
+ * job_insert.c
+ *		Triggers of quota.jobs for new rows: what makes a row in the table work in
+ *		the queue.
+ *
+ * A job is in one of two lanes while it waits.  Fresh: state queued, attempt 0,
+ * found by id.  Returned: it has a row in quota.leases that says when it is
+ * ready; scheduled and retried jobs, and running ones, whose lease may end.
+ * quota.leases and quota.dedupe follow from quota.jobs, so the insert trigger
+ * makes their rows for whatever state a row arrives in: a restore fires it too.
+ *
+ * Flows learn of a job at COMMIT, by the journal.  Before a row is written the
+ * queue must be loaded; see job_load.c for why.  Where the queue is bounded, the
+ * row gets a place in it before it is written (place.c).
+ *
+ * These run for every row of a bulk load.  What is the same for all rows of a
+ * statement is done for the first; a row is taken apart and put together once; and
+ * what follows from its names is remembered (job_known.c).
+ */
+#include "job.h"
+
+#include "access/htup_details.h"
+#include "error.h"
+#include "job_tuple.h"
+#include "place.h"
+#include "trigger.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(quota_jobs_before_insert);
+PG_FUNCTION_INFO_V1(quota_jobs_after_insert);
+
+/*
+ * The trigger call; throws as quota_trigger() and quota_enter_write() do.  The
+ * executor looks the function up once for a statement, so what is noted with it
+ * lasts as long.
+ */
+static TriggerData *
+insert_trigger(FunctionCallInfo fcinfo, const char *function, bool before)
+{
+	static char checked;
+	TriggerShape shape = {
+		.function = function,.tables = TRIGGER_TABLE(QUOTA_REL_JOBS),
+		.before = before,.row = TRIGGER_ON_INSERT
+	};
+
+	if (fcinfo->flinfo->fn_extra != &checked)
+	{
+		quota_trigger(fcinfo, &shape);
+		quota_enter_write("a change of quota.jobs");
+		job_load();
+		fcinfo->flinfo->fn_extra = &checked;
+	}
+	return (TriggerData *) fcinfo->context;
+}
+
+/* ---- before ---- */
+
+/* A row that knows its flow is from a dump, whose tables come in any order. */
+static bool
+knows_flow(const JobRow *row, const KnownFlow *known)
+{
+	return !job_row_isnull(row, JOB_FLOW) &&
+		job_row_int64(row, JOB_FLOW) == known->names.hash;
+}
+
+/*
+ * 42704 for names without a row; not while their table is empty, since a restore
+ * may load the jobs first.
+ */
+static void
+check_names(KnownFlow *known)
+{
+	const char *missing = known_rules(known)->missing;
+
+	if (missing == NULL)
+		return;
+	quota_error_no_such(missing,
+						strcmp(missing, "tenant") == 0 ? known->names.tenant :
+						strcmp(missing, "provider") == 0 ? known->names.provider :
+						known->names.class_name);
+}
+
+/* 22023 for a new job that claims to have been worked on. */
+static void
+check_new(const JobRow *row)
+{
+	if (job_row_standing(row) == STANDING_FRESH &&
+		job_row_isnull(row, JOB_HISTORY))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("a new job must be queued, with attempt 0 and no history"),
+			 errdetail("Other states come about only by working on it, or by restoring a dump."),
+			 errhint("Leave out state, attempt and history; give run_at for a job that is to wait.")));
+}
+
+/* A queued job whose time has not come waits as scheduled. */
+static bool
+is_for_later(const JobRow *row)
+{
+	return !job_row_isnull(row, JOB_RUN_AT) &&
+		job_row_standing(row) == STANDING_FRESH &&
+		DatumGetTimestampTz(job_row_get(row, JOB_RUN_AT)) > quota_wall_us();
+}
+
+/*
+ * What class and provider say of a job that does not; a row from a dump has it
+ * already, or has lost its start_before for good.
+ */
+static void
+fill_policy(JobRow *row, const QuotaJobPolicy *policy, bool dumped)
+{
+	TimestampTz from;
+
+	if (job_row_isnull(row, JOB_MAX_ATTEMPTS))
+		job_row_set(row, JOB_MAX_ATTEMPTS, Int32GetDatum(policy->max_attempts));
+	if (dumped || policy->start_within_ns == 0 ||
+		!job_row_isnull(row, JOB_START_BEFORE))
+		return;
+	from = DatumGetTimestampTz(job_row_get(row, JOB_CREATED_AT));
+	if (!job_row_isnull(row, JOB_RUN_AT))
+		from = Max(from, DatumGetTimestampTz(job_row_get(row, JOB_RUN_AT)));
+	if (!TIMESTAMP_NOT_FINITE(from))
+		from += policy->start_within_ns / QUOTA_NS_PER_US;
+	job_row_set(row, JOB_START_BEFORE, TimestampTzGetDatum(from));
+}
+
+/* Gives columns that the user leaves to us their values. */
+static void
+fill_in(JobRow *row, KnownFlow *known, bool dumped)
+{
+	job_row_set(row, JOB_FLOW, Int64GetDatum(known->names.hash));
+	if (job_row_isnull(row, JOB_CLASS))
+		job_row_set(row, JOB_CLASS, CStringGetTextDatum(known->names.class_name));
+	if (job_row_isnull(row, JOB_CREATED_AT))
+		job_row_set(row, JOB_CREATED_AT, TimestampTzGetDatum(quota_wall_us()));
+	if (is_for_later(row))
+		job_row_set(row, JOB_STATE, CStringGetTextDatum("scheduled"));
+	fill_policy(row, &known_rules(known)->policy, dumped);
+}
+
+/*
+ * BEFORE INSERT: checks the row, fills in what it leaves out, and takes a place in
+ * the queue.  Throws 53Q00 when that is full.
+ */
+Datum
+quota_jobs_before_insert(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = insert_trigger(fcinfo, "jobs_before_insert", true);
+	KnownFlow  *known;
+	JobRow		row;
+	HeapTuple	result;
+	bool		dumped;
+
+	job_row_read(&row, data->tg_trigtuple, RelationGetDescr(data->tg_relation));
+	job_row_check_name(&row, JOB_USER, "user");
+	job_row_check_name(&row, JOB_CONNECTION, "connection");
+	job_row_check_name(&row, JOB_RESOURCE, "resource");
+	job_row_check_units(&row);
+	known = job_row_flow(&row);
+	dumped = knows_flow(&row, known);
+	if (!dumped)
+	{
+		check_names(known);
+		check_new(&row);
+	}
+	fill_in(&row, known, dumped);
+	if (!dumped && known->rules.bounded)
+		place_take_for_row(known);
+	result = heap_form_tuple(row.desc, row.values, row.nulls);
+	result->t_tableOid = RelationGetRelid(data->tg_relation);
+	return PointerGetDatum(result);
+}
+
+/* ---- after ---- */
+
+/* The row of quota.leases for a job that did not come as a fresh one. */
+static void
+insert_lease(const JobRow *row, Standing standing, JournalNote *note)
+{
+	RowTable   *leases = row_open(QUOTA_REL_LEASES);
+	JobChange	lease = job_change(leases);
+	int64		now_ns = quota_now_ns();
+	TimestampTz wall_us = quota_wall_us();
+	TimestampTz ready_at = quota_steady_of(now_ns);
+	Datum		original = job_row_get(row, JOB_CREATED_AT);
+	char		state = LEASE_RETRY;
+
+	if (standing == STANDING_RUNNING)
+	{
+		/* restored: its worker may still be at it */
+		state = LEASE_RUNNING;
+		ready_at += JOB_DEFAULT_LEASE_NS / QUOTA_NS_PER_US;
+	}
+	else if (standing == STANDING_SCHEDULED)
+	{
+		state = LEASE_SCHEDULED;
+		ready_at = job_row_isnull(row, JOB_RUN_AT) ? wall_us
+			: DatumGetTimestampTz(job_row_get(row, JOB_RUN_AT));
+		original = TimestampTzGetDatum(ready_at);
+	}
+	job_set(&lease, LEASE_JOB_ID, job_row_get(row, JOB_ID));
+	job_set(&lease, LEASE_FLOW, job_row_get(row, JOB_FLOW));
+	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(ready_at));
+	job_set(&lease, LEASE_STATE, CharGetDatum(state));
+	job_set(&lease, LEASE_ATTEMPT, job_row_get(row, JOB_ATTEMPT));
+	job_set(&lease, LEASE_ORIGINAL_AT, original);
+	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
+	row_insert(leases, lease.values, lease.nulls);
+	row_close(leases);
+	note->place = ready_at;
+	note->due_ns = job_due_ns(state, ready_at, now_ns, wall_us);
+}
+
+/* Throws 23505 when an unfinished job of the provider has the key. */
+static void
+insert_key(const JobRow *row)
+{
+	RowTable   *dedupe = row_open(QUOTA_REL_DEDUPE);
+	JobChange	key = job_change(dedupe);
+
+	job_set(&key, DEDUPE_PROVIDER, job_row_get(row, JOB_PROVIDER));
+	job_set(&key, DEDUPE_KEY, job_row_get(row, JOB_DEDUPE_KEY));
+	job_set(&key, DEDUPE_JOB_ID, job_row_get(row, JOB_ID));
+	row_insert(dedupe, key.values, key.nulls);
+	row_close(dedupe);
+}
+
+/* 39P01: it is no job of the flow its row says. */
+static void
+error_changed(const JobRow *row)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+			 errmsg("a later trigger changed whose job %lld is",
+					(long long) job_row_int64(row, JOB_ID)),
+			 errhint("Triggers that change tenant, provider, endpoint or class must fire before \"zz_quota_before_insert\".")));
+}
+
+/* The flow learns of the job at commit, and has its place until then. */
+static void
+note_job(KnownFlow *known, JournalNote *note)
+{
+	uint32		flow;
+
+	journal_reserve(1);
+	flow = known_lock(known);
+	note->places = place_confirm(flow) ? 0 : 1;
+	journal_note(flow, note);
+	LWLockRelease(&quota_slots[known->slot].lock);
+}
+
+/* AFTER INSERT: other rows that belong to it, and what its flow must know. */
+Datum
+quota_jobs_after_insert(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = insert_trigger(fcinfo, "jobs_after_insert", false);
+	JournalNote note = job_empty_note(false);
+	Standing	standing;
+	JobRow		row;
+
+	job_row_read(&row, data->tg_trigtuple, RelationGetDescr(data->tg_relation));
+	standing = job_row_standing(&row);
+	if (standing == STANDING_OVER)
+		return PointerGetDatum(NULL);
+	if (job_row_flow(&row)->names.hash != job_row_int64(&row, JOB_FLOW))
+		error_changed(&row);
+
+	if (standing == STANDING_FRESH)
+		note.lo = note.hi = job_row_int64(&row, JOB_ID);
+	else
+		insert_lease(&row, standing, &note);
+	if (standing == STANDING_RUNNING)
+		note.in_flight = 1;
+	else
+		note.depth = 1;
+	if (!job_row_isnull(&row, JOB_DEDUPE_KEY))
+		insert_key(&row);
+	note_job(job_row_flow(&row), &note);
+	return PointerGetDatum(NULL);
+}
