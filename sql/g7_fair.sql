@@ -212,7 +212,9 @@ SELECT count(*) AS share FROM served WHERE tenant = 'g7_d1';
 DELETE FROM quota.jobs WHERE provider = 'g7_come' AND state IN ('queued', 'scheduled');
 
 -- ---- between classes rank decides, oldest first within a flow ----
+-- (reserves and ageing: queue_order.sql)
 
+UPDATE quota.classes SET reserve = 0 WHERE class = 'batch';
 INSERT INTO quota.jobs (tenant, provider, class, payload)
 	SELECT t, 'g7_rank', c, to_jsonb(i)
 	FROM generate_series(1, 3) i, unnest('{batch,event,interactive}'::text[]) c,
@@ -231,7 +233,7 @@ INSERT INTO quota.jobs (tenant, provider, class) VALUES ('g7_a', 'g7_rank', 'int
 CALL serve('g7_rank', 20);
 SELECT string_agg(class, ' ' ORDER BY n) FROM served;
 UPDATE quota.classes SET rank = 1 WHERE class = 'interactive';
-UPDATE quota.classes SET rank = 3 WHERE class = 'batch';
+UPDATE quota.classes SET rank = 3, reserve = 0.05 WHERE class = 'batch';
 
 -- ---- what may not run does not keep others from running (G8) ----
 

@@ -13,6 +13,7 @@
 
 #include "catalog.h"
 #include "config_rate.h"
+#include "config_reserve.h"
 #include "error.h"
 #include "executor/spi.h"
 #include "trigger.h"
@@ -162,6 +163,25 @@ check_class_count(void)
 				 errmsg("cannot have more than %d classes", QUOTA_MAX_CLASSES)));
 }
 
+/* Gives a class the values of a row; false when it isn't there. */
+static bool
+update_class(Oid *types, Datum *values, const char *flags)
+{
+	bool		updated;
+
+	SPI_connect();
+	if (SPI_execute_with_args("UPDATE quota.classes SET rank = $2, reserve = $3,"
+							  " max_wait = $4, start_within = $5, max_fill = $6,"
+							  " max_attempts = $7, retry_base = $8, retry_max = $9"
+							  " WHERE class OPERATOR(pg_catalog.=) $1",
+							  N_CLASSES_COLUMNS, types, values, flags, false,
+							  0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not update class");
+	updated = SPI_processed > 0;
+	SPI_finish();
+	return updated;
+}
+
 /*
  * An INSERT of a shipped class updates the row that is there, so that a dump
  * can be restored.  True when it did.  As the caller, who needs the right to.
@@ -174,7 +194,7 @@ update_shipped(TriggerData *td)
 	Datum		values[N_CLASSES_COLUMNS];
 	bool		nulls[N_CLASSES_COLUMNS];
 	char		flags[N_CLASSES_COLUMNS];
-	bool		updated;
+	volatile bool updated = false;
 
 	for (int i = 0; i < N_CLASSES_COLUMNS; i++)
 	{
@@ -182,16 +202,16 @@ update_shipped(TriggerData *td)
 		values[i] = heap_getattr(td->tg_trigtuple, i + 1, desc, &nulls[i]);
 		flags[i] = nulls[i] ? 'n' : ' ';
 	}
-	SPI_connect();
-	if (SPI_execute_with_args("UPDATE quota.classes SET rank = $2, reserve = $3,"
-							  " max_wait = $4, start_within = $5, max_fill = $6,"
-							  " max_attempts = $7, retry_base = $8, retry_max = $9"
-							  " WHERE class OPERATOR(pg_catalog.=) $1",
-							  N_CLASSES_COLUMNS, types, values, flags, false,
-							  0) != SPI_OK_UPDATE)
-		elog(ERROR, "could not update class");
-	updated = SPI_processed > 0;
-	SPI_finish();
+	config_reserve_later = true;
+	PG_TRY();
+	{
+		updated = update_class(types, values, flags);
+	}
+	PG_FINALLY();
+	{
+		config_reserve_later = false;
+	}
+	PG_END_TRY();
 	return updated;
 }
 

@@ -12,9 +12,9 @@
  * nflows; the journal pins flows.  Everything belongs to one slot and is
  * protected by its lock.
  *
- * Weights and ranks are kept as of the last look at the rows.  Whoever changes
- * a row marks what it concerns as stale at commit; whoever picks reads what is
- * stale first, and calls flow_set_weight() or flow_set_rank().
+ * Weights and what the rows of classes say are kept as of the last look at them.
+ * Whoever changes a row marks what it concerns as stale at commit; whoever picks
+ * reads what is stale first, and calls flow_set_weight() or flow_set_class().
  */
 #include "flow_gate.h"
 
@@ -29,7 +29,11 @@ flow_slot_init(uint32 slot)
 
 	memset(s->classes, 0, sizeof(s->classes));
 	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
+	{
 		s->classes[i].heap.ph_compare = flow_compare_shares;
+		s->classes[i].ages.ph_compare = flow_compare_ages;
+	}
+	memset(&s->order, 0, sizeof(s->order));
 	memset(&s->places, 0, sizeof(s->places));
 	memset(&s->timers, 0, sizeof(s->timers));
 	s->timers.ph_compare = flow_compare_timers;
@@ -63,7 +67,7 @@ get_class(uint32 slot, const char *name, int rank)
 	if (i < 0 || s->classes[i].used)
 		return i;
 	s->classes[i].used = true;
-	s->classes[i].rank = rank;
+	class_set(&s->order, i, rank, 0);
 	strlcpy(s->classes[i].name, name, QUOTA_NAME_LEN);
 	s->stale_all++;
 	return i;
@@ -152,6 +156,7 @@ flow_get(uint32 slot, const QuotaPlan *plan, int64 hash)
 	flow->wake_ns = QUOTA_NEVER;
 	flow->waits_for = QUOTA_NO_INDEX;
 	flow->line = QUOTA_NO_INDEX;
+	flow->since_ns = FLOW_SINCE_UNKNOWN;
 	position_init(&flow->position);
 	/* a scan of a forgotten flow in this place must not match by chance */
 	flow->position.epoch = (uint64) quota_now_ns();
@@ -210,11 +215,14 @@ flow_set_weight(uint32 tenant, int64 weight_milli)
 	flow_line_reweigh(tenant);
 }
 
-/* The rank of a class has changed. */
+/* What the row of a class says now. */
 void
-flow_set_rank(uint32 slot, int class_index, int rank)
+flow_set_class(uint32 slot, int class_index, const QuotaClassRules *rules)
 {
-	quota_slots[slot].classes[class_index].rank = rank;
+	QuotaSlot  *s = &quota_slots[slot];
+
+	class_set(&s->order, class_index, rules->rank, rules->reserve_milli);
+	s->classes[class_index].max_wait_ns = rules->max_wait_ns;
 }
 
 /* ---- forgetting ---- */
@@ -308,6 +316,8 @@ reclaim_classes(uint32 slot)
 		if (!class->used || class->nshares > 0)
 			continue;
 		memset(&class->clock, 0, sizeof(class->clock));
+		class_forget(&quota_slots[slot].order, i);
+		class->max_wait_ns = 0;
 		class->used = false;
 		n++;
 	}

@@ -36,7 +36,8 @@ extern void flow_count(QuotaFlow *flow, int64 depth, int64 in_flight);
 extern void flow_add_places(QuotaFlow *flow, int64 n);
 
 extern void flow_set_weight(uint32 tenant, int64 weight_milli);
-extern void flow_set_rank(uint32 slot, int class_index, int rank);
+extern void flow_set_class(uint32 slot, int class_index,
+						   const QuotaClassRules *rules);
 
 /*
  * Forgets idle flows, shares without flows whose place in the order is over,
@@ -46,11 +47,34 @@ extern int	flow_reclaim(uint32 slot);
 
 /* ---- flow_order.c: whose turn it is ---- */
 
-/* The flow whose turn it is, QUOTA_NO_INDEX when none is READY. */
-extern uint32 flow_pick(uint32 slot);
-extern FairCharge flow_charge(uint32 flow, int64 cost);
-/* Another job of the batch that was charged last: one turn, one charge. */
-extern FairCharge flow_charge_more(uint32 flow, int64 cost);
+/* How a flow was picked. */
+typedef struct FlowTurn
+{
+	ClassWhy	why;
+	bool		look;			/* not to be claimed from: somebody has to say by
+								 * flow_seen() how old its head is */
+} FlowTurn;
+
+/*
+ * The flow whose turn it is, QUOTA_NO_INDEX when none is READY.  Unless the caller
+ * may look, classes whose age is only guessed don't count as old.
+ */
+extern uint32 flow_pick(uint32 slot, int64 now_ns, bool may_look,
+						FlowTurn *turn);
+/*
+ * A job of claim->flow, picked for this reason, is charged; fills in the claim.
+ * "more": another job of the batch that was charged last, for the same turn.
+ */
+extern void flow_charge(JournalClaim *claim, int64 cost, ClassWhy why,
+						bool more);
+
+/* since_ns of a flow of which nothing is known */
+#define FLOW_SINCE_UNKNOWN	PG_INT64_MIN
+/*
+ * The flow's oldest job waits since then; "seen": that of its head, by who has
+ * found that to be its head; else as far as one can know.
+ */
+extern void flow_set_since(QuotaFlow *flow, int64 since_ns, bool seen);
 
 /* ---- flow_park.c: flows that can't run ---- */
 
@@ -125,6 +149,11 @@ extern void flow_scan_taken(const FlowScan *scan, int64 id);
  */
 extern bool flow_scan_refused(const FlowScan *scan, int64 fresh, bool plain);
 extern int64 flow_scan_look_ns(const FlowScan *scan);
+/*
+ * It found the head, which waits since then.  False when there may be another head
+ * by now.  Ends the search only when that is all it was for.
+ */
+extern bool flow_scan_seen(const FlowScan *scan, int64 since_ns);
 /* It has done enough: the flow goes on at wake_ns. */
 extern void flow_scan_rested(const FlowScan *scan, int64 wake_ns);
 /*
@@ -162,6 +191,8 @@ extern int	flow_compare_flows(const pairingheap_node *a,
 							   const pairingheap_node *b, void *arg);
 extern int	flow_compare_timers(const pairingheap_node *a,
 								const pairingheap_node *b, void *arg);
+extern int	flow_compare_ages(const pairingheap_node *a,
+							  const pairingheap_node *b, void *arg);
 extern void flow_share_unlink(QuotaShare *share);
 extern void flow_share_relink(QuotaShare *share);
 extern void flow_share_update(QuotaShare *share);

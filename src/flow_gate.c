@@ -95,8 +95,6 @@
 #define share_of(flow)		(&quota_shares[(flow)->share])
 #define tenant_of(share)	(&quota_tenants[(share)->tenant])
 #define slot_of(object)		(&quota_slots[(object)->entry.owner])
-#define class_of_line(line) (&slot_of(line)->classes[(line)->class_index])
-#define class_of(share)		(&slot_of(share)->classes[(share)->class_index])
 
 /* Buckets of a slot by gate_ns: positive when a is to be on top. */
 static int
@@ -259,12 +257,8 @@ line_precedes(QuotaLine *l, const QuotaFlow *f)
 	if (first == NULL)
 		return false;
 	if (l->class_index != share->class_index)
-	{
-		int			rank = class_of_line(l)->rank;
-
-		return rank < class_of(share)->rank ||
-			(rank == class_of(share)->rank && first->order < f->order);
-	}
+		return class_precedes(&slot_of(l)->order, (int) l->class_index,
+							  (int) share->class_index);
 	if (first->share == f->share)
 		return first->order < f->order;
 	return !fair_precedes(&share->tag, &share_of(first)->tag);

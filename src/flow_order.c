@@ -2,9 +2,9 @@
  * flow_order.c
  *		Whose turn it is.
  *
- * Three steps: the class of the lowest rank that has a READY flow; in it the
- * share with the least tag (fair.c); in it the flow with the oldest head.
- * Classes of equal rank take turns by the age of their heads.
+ * Three steps: among the classes that have a READY flow, by reserve, age and rank
+ * (class_order.c); in the class the share with the least tag (fair.c); in it the
+ * flow with the oldest head.
  *
  * STATES.  A flow is in its share's heap exactly while it is READY, a share in
  * its class's heap exactly while it has a READY flow, so that a pick costs
@@ -21,6 +21,14 @@
  *
  * A share that leaves its heap keeps its tag.  When it comes back, after
  * whatever absence, it joins behind what was dispatched meanwhile (fair_join).
+ *
+ * AGE decides between classes only, and only by heads that somebody has seen.  A
+ * flow keeps a time since when its oldest job waits: exact when its head was looked
+ * at or refused, a guess after a claim, a raise or an undo.  When a class would go
+ * first by a guess, that flow is picked for a look at its head, nothing else; the
+ * pick is repeated with what was seen.  A session that has looked often enough goes
+ * by what is known.  When age does decide, the job dispatched is the one whose turn
+ * it is in the class, old or not.
  *
  * Heaps are intrusive and have a comparison function in shared memory; see
  * shmem.c.  A node whose key is to change leaves its heap first.  Ties are
@@ -63,6 +71,19 @@ flow_compare_flows(const pairingheap_node *a, const pairingheap_node *b,
 	return strcmp(y->endpoint, x->endpoint);
 }
 
+/* READY flows of a class: what waits longest first. */
+int
+flow_compare_ages(const pairingheap_node *a, const pairingheap_node *b,
+				  void *arg)
+{
+	const QuotaFlow *x = pairingheap_const_container(QuotaFlow, age_node, a);
+	const QuotaFlow *y = pairingheap_const_container(QuotaFlow, age_node, b);
+
+	if (x->age_key == y->age_key)
+		return 0;
+	return x->age_key < y->age_key ? 1 : -1;
+}
+
 /* Due times are below all ids, the longest due lowest. */
 static int64
 order_of(const QuotaFlow *flow)
@@ -89,10 +110,11 @@ flow_share_relink(QuotaShare *share)
 		pairingheap_add(&class_of(share)->heap, &share->node);
 }
 
-/* The share has a READY flow again, or none any more. */
+/* The share has a READY flow again, or none any more; so may its class. */
 void
 flow_share_update(QuotaShare *share)
 {
+	ClassOrder *order = &slot_of(share)->order;
 	bool		ready = !pairingheap_is_empty(&share->flows);
 
 	if (ready == share->queued)
@@ -102,11 +124,14 @@ flow_share_update(QuotaShare *share)
 		fair_join(&share->tag, &class_of(share)->clock);
 		share->queued = true;
 		flow_share_relink(share);
+		class_join(order, (int) share->class_index);
 	}
 	else
 	{
 		flow_share_unlink(share);
 		share->queued = false;
+		if (pairingheap_is_empty(&class_of(share)->heap))
+			class_leave(order, (int) share->class_index);
 	}
 }
 
@@ -117,7 +142,10 @@ void
 flow_leave_state(QuotaFlow *flow)
 {
 	if (flow->state == QUOTA_FLOW_READY)
+	{
 		pairingheap_remove(&share_of(flow)->flows, &flow->node);
+		pairingheap_remove(&class_of(share_of(flow))->ages, &flow->age_node);
+	}
 	flow_park_leave(flow);
 }
 
@@ -130,6 +158,8 @@ flow_set_ready(QuotaFlow *flow)
 	flow->reason = QUOTA_OK;
 	flow->order = order_of(flow);
 	pairingheap_add(&share_of(flow)->flows, &flow->node);
+	flow->age_key = flow->since_ns;
+	pairingheap_add(&class_of(share_of(flow))->ages, &flow->age_node);
 	flow_share_update(share_of(flow));
 	flow_set_timer(flow, flow->due ? QUOTA_NEVER : flow->position.next_due);
 }
@@ -160,6 +190,59 @@ flow_resift(QuotaFlow *flow)
 	flow_set_timer(flow, flow->due ? QUOTA_NEVER : flow->position.next_due);
 }
 
+/* ---- ages ---- */
+
+/* See flow.h. */
+void
+flow_set_since(QuotaFlow *flow, int64 since_ns, bool seen)
+{
+	flow->since_ns = since_ns;
+	flow->since_seen = seen;
+	/* a key may be too low, but not too high */
+	if (flow->state != QUOTA_FLOW_READY || since_ns >= flow->age_key)
+		return;
+	pairingheap_remove(&class_of(share_of(flow))->ages, &flow->age_node);
+	flow->age_key = since_ns;
+	pairingheap_add(&class_of(share_of(flow))->ages, &flow->age_node);
+}
+
+/*
+ * The READY flow of the class whose oldest job waits longest, as far as is known;
+ * there is one.  Every flow that was on top with too low a key goes to its place, so
+ * this costs a step for each time that since_ns was raised.
+ */
+static QuotaFlow *
+oldest_of_class(QuotaClass *class)
+{
+	for (;;)
+	{
+		QuotaFlow  *flow = pairingheap_container(QuotaFlow, age_node,
+												 pairingheap_first(&class->ages));
+
+		if (flow->age_key == flow->since_ns)
+			return flow;
+		pairingheap_remove(&class->ages, &flow->age_node);
+		flow->age_key = flow->since_ns;
+		pairingheap_add(&class->ages, &flow->age_node);
+	}
+}
+
+/* When the class becomes too old, CLASS_NO_DEADLINE = never. */
+static int64
+deadline_of(QuotaClass *class, bool may_look)
+{
+	const QuotaFlow *flow;
+
+	if (class->max_wait_ns == 0)
+		return CLASS_NO_DEADLINE;
+	flow = oldest_of_class(class);
+	if (!may_look && !flow->since_seen)
+		return CLASS_NO_DEADLINE;
+	if (flow->since_ns == FLOW_SINCE_UNKNOWN)
+		return PG_INT64_MIN;
+	return flow->since_ns + class->max_wait_ns;
+}
+
 /* ---- picking ---- */
 
 /* The class's next flow; its heap is not empty. */
@@ -175,53 +258,41 @@ first_of_class(QuotaClass *class)
 
 /* See flow.h. */
 uint32
-flow_pick(uint32 slot)
+flow_pick(uint32 slot, int64 now_ns, bool may_look, FlowTurn *turn)
 {
-	QuotaClass *best = NULL;
-	QuotaFlow  *flow = NULL;
+	QuotaSlot  *s = &quota_slots[slot];
+	QuotaFlow  *flow;
+	int			i;
 
-	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
+	turn->look = false;
+	for (i = 0; i < QUOTA_MAX_CLASSES; i++)
+		if (s->order.place[i].ready)
+			s->order.place[i].deadline_ns = deadline_of(&s->classes[i], may_look);
+	i = class_pick(&s->order, now_ns, &turn->why);
+	if (i < 0)
+		return QUOTA_NO_INDEX;
+	flow = first_of_class(&s->classes[i]);
+	if (turn->why == CLASS_BY_AGE)
 	{
-		QuotaClass *class = &quota_slots[slot].classes[i];
-		QuotaFlow  *first;
+		QuotaFlow  *oldest = oldest_of_class(&s->classes[i]);
 
-		if (pairingheap_is_empty(&class->heap))
-			continue;
-		first = first_of_class(class);
-		if (best && class->rank > best->rank)
-			continue;
-		if (best && class->rank == best->rank && first->order >= flow->order)
-			continue;
-		best = class;
-		flow = first;
+		turn->look = !oldest->since_seen;
+		flow = turn->look ? oldest : flow;
 	}
-	return flow ? (uint32) (flow - quota_flows) : QUOTA_NO_INDEX;
-}
-
-/* A job of the flow is dispatched. */
-FairCharge
-flow_charge(uint32 flow, int64 cost)
-{
-	QuotaShare *share = share_of(&quota_flows[flow]);
-	FairCharge	charge;
-
-	flow_share_unlink(share);
-	charge = fair_charge(&share->tag, &class_of(share)->clock, cost);
-	flow_share_relink(share);
-	share->served += cost;
-	return charge;
+	return (uint32) (flow - quota_flows);
 }
 
 /* See flow.h. */
-FairCharge
-flow_charge_more(uint32 flow, int64 cost)
+void
+flow_charge(JournalClaim *claim, int64 cost, ClassWhy why, bool more)
 {
-	QuotaShare *share = share_of(&quota_flows[flow]);
-	FairCharge	charge;
+	QuotaShare *share = share_of(&quota_flows[claim->flow]);
 
 	flow_share_unlink(share);
-	charge = fair_add(&share->tag, cost);
+	claim->charge = more ? fair_add(&share->tag, cost)
+		: fair_charge(&share->tag, &class_of(share)->clock, cost);
 	flow_share_relink(share);
+	claim->class_charge = class_charge(&slot_of(share)->order,
+									   (int) share->class_index, cost, why, more);
 	share->served += cost;
-	return charge;
 }

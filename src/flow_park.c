@@ -67,10 +67,13 @@ flow_wake(uint32 slot, int64 now_ns)
 		if (flow->state == QUOTA_FLOW_READY)
 		{
 			flow->due = true;
+			flow_set_since(flow, FLOW_SINCE_UNKNOWN, false);
 			flow_resift(flow);
+			continue;
 		}
-		else
-			flow_set_ready(flow);
+		if (!flow->blocked)
+			flow_set_since(flow, FLOW_SINCE_UNKNOWN, false);
+		flow_set_ready(flow);
 	}
 	flow_gates_wake(slot, now_ns);
 }

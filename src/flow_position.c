@@ -85,16 +85,23 @@ raise_work(QuotaFlow *flow, int64 lo, int64 hi, int64 due_ns,
 		   TimestampTz place, int64 now_ns)
 {
 	bool		fresh = lo <= hi;
+	bool		idle = flow->state == QUOTA_FLOW_IDLE;
 	bool		may_be_head;
 
 	if (!fresh && due_ns == QUOTA_NEVER)
 		return;
-	if (fresh && flow->state == QUOTA_FLOW_IDLE)
+	if (fresh && idle)
 		position_jump(&flow->position, lo - 1);
 	may_be_head = due_ns <= now_ns ||
 		(fresh && (!flow->blocked || lo <= flow->head));
 	position_raise(&flow->position, lo, hi, due_ns,
 				   due_ns == QUOTA_NEVER ? POSITION_NONE : place);
+	/* what is due may be of any age, and so may what it waits for */
+	if (due_ns <= now_ns || (fresh && !idle && flow->state != QUOTA_FLOW_READY &&
+							 !flow->blocked))
+		flow_set_since(flow, FLOW_SINCE_UNKNOWN, false);
+	else if (fresh && idle)
+		flow_set_since(flow, now_ns, false);
 
 	if (flow->state == QUOTA_FLOW_READY)
 		flow_resift(flow);
@@ -113,6 +120,10 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 {
 	QuotaFlow  *f = &quota_flows[flow];
 	bool		gone = committed && note->gone;
+
+	/* the head that was seen may be gone */
+	if (note->on_abort)
+		f->since_seen = false;
 
 	if (committed)
 	{
@@ -139,9 +150,13 @@ flow_apply_claim(const JournalClaim *claim)
 void
 flow_apply_claim_job(const JournalClaim *claim)
 {
+	QuotaFlow  *flow = &quota_flows[claim->flow];
+
+	/* what comes next is hardly older */
+	flow_set_since(flow, claim->since_ns, false);
 	if (!claim->was_running)
 		return;
-	flow_count(&quota_flows[claim->flow], 1, -1);
+	flow_count(flow, 1, -1);
 }
 
 /* As if it had never been claimed. */
@@ -155,6 +170,8 @@ flow_apply_unclaim(const JournalClaim *claim, int64 now_ns)
 	fair_undo(&share->tag, &claim->charge);
 	flow_share_relink(share);
 	share->served -= claim->charge.cost;
+	class_undo(&quota_slots[flow->entry.owner].order, share->class_index,
+			   &claim->class_charge);
 	flow_line_undo(claim->flow, &claim->line);
 
 	if (claim->job == 0 || !claim->was_running)
@@ -166,6 +183,8 @@ flow_apply_unclaim(const JournalClaim *claim, int64 now_ns)
 	else
 		raise_work(flow, claim->job, claim->job, QUOTA_NEVER, DT_NOBEGIN,
 				   now_ns);
+	if (claim->since_ns < flow->since_ns)
+		flow_set_since(flow, claim->since_ns, false);
 }
 
 /* See flow.h. */
@@ -262,6 +281,18 @@ flow_scan_refused(const FlowScan *scan, int64 fresh, bool plain)
 	flow->head = fresh;
 	flow->head_epoch = scan->position.began;
 	flow->head_plain = plain && scan->position.skipped.n == 0;
+	return true;
+}
+
+/* See flow.h. */
+bool
+flow_scan_seen(const FlowScan *scan, int64 since_ns)
+{
+	QuotaFlow  *flow = &quota_flows[scan->flow];
+
+	if (flow->moves != scan->moves)
+		return false;
+	flow_set_since(flow, since_ns, true);
 	return true;
 }
 

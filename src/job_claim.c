@@ -22,6 +22,9 @@
  * faster.  The first two take a flow out of the order, so there are as many of
  * them as flows; races are counted, and a call gives up after MAX_RACES.
  *
+ * The flow may also have been picked only for a look at its head (flow_order.c):
+ * then nothing is decided in 3, and the try ends when 4 has found the head.
+ *
  * A job that will not run any more (job_bury.c) is buried by who finds it, and the
  * try is repeated.  Burying is not what the caller asked for, so
  * after MAX_BURIALS in one call a flow that needs more waits for the next call,
@@ -107,7 +110,7 @@ claim_head(Claimer *c)
 {
 	while (lanes_next(&c->lanes))
 	{
-		Step		step = try_candidate(c);
+		Step		step = c->turn.look ? turn_looked(c) : try_candidate(c);
 
 		CHECK_FOR_INTERRUPTS();
 		if (step != STEP_GO_ON)
@@ -153,6 +156,7 @@ claim_one(Claimer *c, MemoryContext context)
 	int			left = 0;
 
 	c->reclaims = 0;
+	c->looks = 0;
 	while (races < MAX_RACES && left <= may_leave)
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);

@@ -1,6 +1,6 @@
 /*
  * job_refresh.c
- *		Weights and ranks in shared memory follow the configuration tables.
+ *		Weights and classes in shared memory follow the configuration tables.
  *
  * A commit leaves marks on the slot (change.c): a list of tenants, or one more in
  * stale_all.  The next dequeue reads the rows again before it picks.
@@ -173,13 +173,14 @@ refresh_tenants(uint32 slot, Stale *stale, int n)
 	LWLockRelease(&quota_slots[slot].lock);
 }
 
-/* Reads the ranks of all classes of the slot; false when they may be old. */
+/* Reads the rows of all classes of the slot; false when they may be old. */
 static bool
 refresh_classes(uint32 slot)
 {
 	QuotaSlot  *s = &quota_slots[slot];
 	char		names[QUOTA_MAX_CLASSES][QUOTA_NAME_LEN];
-	int			ranks[QUOTA_MAX_CLASSES];
+	bool		found[QUOTA_MAX_CLASSES];
+	QuotaClassRules rules[QUOTA_MAX_CLASSES];
 	uint32		global = change_global_generation(quota_catalog()->extension);
 	uint64		number = counter(global);
 	bool		current;
@@ -190,12 +191,13 @@ refresh_classes(uint32 slot)
 				QUOTA_NAME_LEN);
 	LWLockRelease(&s->lock);
 	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
-		ranks[i] = names[i][0] ? quota_class_rank(names[i]) : -1;
+		found[i] = names[i][0] && quota_class_rules(names[i], &rules[i]);
 	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
 	current = counter(global) == number;
 	for (int i = 0; i < QUOTA_MAX_CLASSES && current; i++)
-		if (ranks[i] >= 0 && strcmp(s->classes[i].name, names[i]) == 0)
-			flow_set_rank(slot, i, ranks[i]);
+		if (found[i] && s->classes[i].used &&
+			strcmp(s->classes[i].name, names[i]) == 0)
+			flow_set_class(slot, i, &rules[i]);
 	LWLockRelease(&s->lock);
 	return current;
 }

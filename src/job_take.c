@@ -59,7 +59,7 @@ take_place(Claimer *c)
 	LWLockAcquire(&quota_slots[c->slot].lock, LW_EXCLUSIVE);
 	journal_claim_job(lanes->id, lanes->returned, lanes->was_running,
 					  lanes->returned ? lanes->due_ns : QUOTA_NEVER,
-					  lanes->ready_at);
+					  lanes->ready_at, turn_since(c));
 	flow_scan_taken(&c->scan, lanes->returned ? 0 : lanes->id);
 	if (c->verdict.permit != 0)
 		quota_permits[c->verdict.permit_index].job = lanes->id;

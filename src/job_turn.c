@@ -16,6 +16,7 @@
 
 #include "catalog.h"
 #include "change.h"
+#include "common/int.h"
 #include "flow_gate.h"
 #include "job_batch.h"
 #include "permit.h"
@@ -25,6 +26,19 @@
 #define CALENDAR_RECHECK_NS (60 * QUOTA_NS_PER_S)
 /* A flow without configuration is looked at again after this. */
 #define UNCONFIGURED_RECHECK_NS (10 * QUOTA_NS_PER_S)
+
+/* Jobs older than that are all the same: max_wait is less. */
+#define MAX_AGE_US (2 * 366 * USECS_PER_DAY)
+
+/* Looks at heads that one claim may make before it goes by what is known. */
+#define MAX_LOOKS 8
+
+/* The flow whose turn it is, and how; slot lock held. */
+static uint32
+pick(const Claimer *c, int64 now_ns, FlowTurn *turn)
+{
+	return flow_pick(c->slot, now_ns, c->looks < MAX_LOOKS, turn);
+}
 
 /* Copies what names the flow; slot lock held. */
 static void
@@ -55,7 +69,7 @@ turn_pick(Claimer *c)
 	permit_expire(c->slot, now_ns);
 	flow_follow_wall(c->slot, now_ns, quota_wall_us());
 	flow_wake(c->slot, Min(now_ns, c->asleep_ns - 1));
-	c->flow = flow_pick(c->slot);
+	c->flow = pick(c, now_ns, &c->turn);
 	if (c->flow != QUOTA_NO_INDEX)
 		copy_flow(c);
 	LWLockRelease(&slot->lock);
@@ -131,13 +145,14 @@ park_unconfigured(Claimer *c)
 	QuotaSlot  *slot = &quota_slots[c->slot];
 	Changes		changes = changes_of(c);
 	uint64		before = count_changes(&changes);
+	FlowTurn	turn;
 	bool		same;
 
 	pg_memory_barrier();
 	if (plan_of_flow(c) != NULL)
 		return STEP_RACED;
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	same = flow_pick(c->slot) == c->flow && flow_is_same(c) &&
+	same = pick(c, quota_now_ns(), &turn) == c->flow && flow_is_same(c) &&
 		count_changes(&changes) == before;
 	if (same)
 		flow_park(c->flow, QUOTA_UNCONFIGURED, QUOTA_NO_INDEX,
@@ -199,6 +214,8 @@ refused(Claimer *c, bool first)
 		!flow_scan_refused(&c->scan, c->lanes.fresh_id,
 						   !c->lanes.returned && !turn_has_own_terms(c)))
 		return STEP_RACED;
+	if (!first)
+		flow_scan_seen(&c->scan, turn_since(c));
 	if (stops_everybody(c->plan, v))
 	{
 		quota_flows[c->flow].reason = v->reason;
@@ -221,8 +238,7 @@ charge_order(Claimer *c, JournalClaim *claim, int64 cost)
 		c->in_line = c->verdict.meets_shared;
 		c->line_key = c->verdict.line_key;
 	}
-	claim->charge = more ? flow_charge_more(c->flow, cost)
-		: flow_charge(c->flow, cost);
+	flow_charge(claim, cost, c->turn.why, more);
 	if (c->in_line)
 		claim->line = flow_line_charge(c->flow, &c->line_key, cost, more);
 	if (!more)
@@ -272,7 +288,7 @@ has_current_weight(Claimer *c)
 static bool
 is_next(Claimer *c)
 {
-	return flow_pick(c->slot) == c->flow && flow_is_same(c) &&
+	return pick(c, c->now_ns, &c->turn) == c->flow && flow_is_same(c) &&
 		has_current_weight(c);
 }
 
@@ -329,6 +345,15 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	return refused(c, first);
 }
 
+/* Nothing is decided: only the head's age is wanted; locks held. */
+static Step
+look(Claimer *c)
+{
+	flow_scan_begin(c->flow, c->now_ns, &c->scan);
+	c->charged = false;
+	return STEP_GO_ON;
+}
+
 /*
  * Decides and charges by c->plan.  "first": only if it is the flow's turn, and
  * begins a search of it.
@@ -353,7 +378,10 @@ try_charge(Claimer *c, const QuotaUnits *units, bool first)
 	{
 		if (first)
 			pin_flow(c);
-		step = decide(c, units, first, &result, &what);
+		if (first && c->turn.look)
+			step = look(c);
+		else
+			step = decide(c, units, first, &result, &what);
 	}
 	quota_unlock_plan(c->plan);
 	forget_hints(c->plan);
@@ -382,6 +410,38 @@ turn_charge(Claimer *c)
 	if (c->plan == NULL)
 		return park_unconfigured(c);
 	return try_charge(c, NULL, true);
+}
+
+/* See job_turn.h. */
+int64
+turn_since(const Claimer *c)
+{
+	const JobLanes *lanes = &c->lanes;
+	TimestampTz since_us = lanes->returned
+		? job_int64(lanes->lease, LEASE_ORIGINAL_AT)
+		: job_int64(lanes->job, JOB_CREATED_AT);
+	int64		waited_us;
+
+	if (pg_sub_s64_overflow(c->wall_us, since_us, &waited_us) ||
+		waited_us > MAX_AGE_US)
+		waited_us = MAX_AGE_US;
+	return c->now_ns - Max(waited_us, 0) * QUOTA_NS_PER_US;
+}
+
+/* See job_turn.h. */
+Step
+turn_looked(Claimer *c)
+{
+	QuotaSlot  *slot = &quota_slots[c->slot];
+	int64		since_ns = turn_since(c);
+	bool		seen;
+
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	seen = flow_scan_seen(&c->scan, since_ns);
+	LWLockRelease(&slot->lock);
+	turn_end(c);
+	c->looks++;
+	return seen ? STEP_LEFT : STEP_RACED;
 }
 
 /* See job_turn.h. */

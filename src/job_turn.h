@@ -38,6 +38,7 @@ typedef struct Claimer
 	MemoryContext batch_context;	/* of batch_state; NULL when no batch */
 	int			reclaims;		/* of full tables, for the present job */
 	int			buried;			/* by this call */
+	int			looks;			/* at heads, for the present job */
 	int64		asleep_ns;		/* flows with a timer of then or later stay as
 								 * they are for the rest of this call */
 
@@ -54,6 +55,7 @@ typedef struct Claimer
 	/* of the present try */
 	JobNames	names;
 	uint32		flow;
+	FlowTurn	turn;			/* how it was picked */
 	QuotaKey	key;
 	QuotaPlan  *plan;
 	JournalMark start;			/* before the flow was pinned by a note */
@@ -92,6 +94,12 @@ extern bool turn_continue(Claimer *c);
 
 /* Charges nothing for the candidate, which rides on another job's call. */
 extern void turn_ride(Claimer *c);
+
+/* The candidate is the head that c->turn asked to look at: says how old it is. */
+extern Step turn_looked(Claimer *c);
+
+/* The candidate waits since then (quota clock). */
+extern int64 turn_since(const Claimer *c);
 
 /* Returns what was charged for a candidate that was lost; no lock held. */
 extern void turn_uncharge(Claimer *c);

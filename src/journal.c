@@ -173,7 +173,7 @@ journal_claim(const JournalClaim *claim, JournalMark mark)
 /* The newest claim has got its job. */
 void
 journal_claim_job(int64 job, bool returned_lane, bool was_running,
-				  int64 due_ns, TimestampTz place)
+				  int64 due_ns, TimestampTz place, int64 since_ns)
 {
 	JournalClaim *claim;
 	int			i = journal_nrecords - 1;
@@ -186,6 +186,7 @@ journal_claim_job(int64 job, bool returned_lane, bool was_running,
 	claim->was_running = was_running;
 	claim->due_ns = due_ns;
 	claim->place = place;
+	claim->since_ns = since_ns;
 	flow_apply_claim_job(claim);
 }
 

@@ -42,7 +42,9 @@ typedef struct JournalClaim
 	bool		was_running;	/* an expired lease: stays in flight */
 	int64		due_ns;			/* returned lane: when it was due */
 	TimestampTz place;			/* and ready_at of its row */
+	int64		since_ns;		/* the job waits since then */
 	FairCharge	charge;
+	ClassCharge class_charge;
 	FlowLineCharge line;
 } JournalClaim;
 
@@ -90,7 +92,7 @@ extern void journal_permit_spent(uint32 permit);	/* the call went out: its
 extern void journal_claim(const JournalClaim *claim, JournalMark mark);
 /* completes the newest claim; the last two as in a note */
 extern void journal_claim_job(int64 job, bool returned_lane, bool was_running,
-							  int64 due_ns, TimestampTz place);
+							  int64 due_ns, TimestampTz place, int64 since_ns);
 extern void journal_claim_spent(int64 job); /* as journal_permit_spent */
 extern void journal_note(uint32 flow, const JournalNote *note);
 /* n of the queue places that this subtransaction took are not needed */

@@ -137,8 +137,16 @@ extern void quota_plan_identify(QuotaPlan *plan);
 /* The tenant's current weight times 1000, 0 when it has no row. */
 extern int64 quota_tenant_weight(const char *tenant);
 
-/* The current rank of a class, -1 when it has no row. */
-extern int	quota_class_rank(const char *class_name);
+/* What the order of jobs goes by of a class's row. */
+typedef struct QuotaClassRules
+{
+	int			rank;
+	int			reserve_milli;	/* of 1000 */
+	int64		max_wait_ns;	/* 0 = none */
+} QuotaClassRules;
+
+/* The current row of a class, false when it has none. */
+extern bool quota_class_rules(const char *class_name, QuotaClassRules *rules);
 
 /*
  * Is there such a row, for this transaction, now?  Also true while the whole

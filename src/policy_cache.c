@@ -220,12 +220,17 @@ quota_tenant_weight(const char *tenant)
 }
 
 /* See policy.h. */
-int
-quota_class_rank(const char *class_name)
+bool
+quota_class_rules(const char *class_name, QuotaClassRules *rules)
 {
 	const PolicyClass *c = policy_find(policy_rules()->classes, class_name);
 
-	return c ? c->rank : -1;
+	if (c == NULL)
+		return false;
+	rules->rank = c->rank;
+	rules->reserve_milli = (int) c->reserve_milli;
+	rules->max_wait_ns = c->max_wait_ns;
+	return true;
 }
 
 /* See policy.h. */

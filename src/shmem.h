@@ -42,6 +42,7 @@
 #include "quota.h"
 
 #include "bucket.h"
+#include "class_order.h"
 #include "fair.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
@@ -289,11 +290,18 @@ typedef struct QuotaFlow
 	int64		hash;			/* quota.jobs.flow and quota.leases.flow */
 	uint8		state;			/* QuotaFlowState */
 	uint8		reason;			/* QuotaReason it is not running for */
+	bool		since_seen;		/* since_ns is that of its head, which was seen
+								 * there; else only a guess */
 	pg_atomic_uint32 pins;		/* journal records that name it */
 	pairingheap_node node;		/* in share->flows when READY, in line->waiters
 								 * when waiting there */
 	int64		order;			/* its key there */
 	pairingheap_node timer;		/* in slot->timers unless wake_ns is NEVER */
+	int64		since_ns;		/* its oldest job waits since then (quota
+								 * clock); FLOW_SINCE_UNKNOWN = look at it */
+	int64		age_key;		/* its key among the READY flows of its class,
+								 * at most since_ns */
+	pairingheap_node age_node;	/* in class->ages when READY */
 	int64		wake_ns;		/* PARKED: when it may run again; READY: when a
 								 * returned job comes due */
 	bool		due;			/* READY: one is due, so it goes first */
@@ -330,10 +338,14 @@ typedef struct QuotaClass
 	char		name[QUOTA_NAME_LEN];
 	bool		used;
 	uint32		nshares;		/* that name it */
-	int			rank;			/* as of the last look at its row */
+	int64		max_wait_ns;	/* 0 = none; as of the last look at its row */
 	FairClock	clock;			/* virtual time */
 	pairingheap heap;			/* shares with READY flows, least tag first */
+	pairingheap ages;			/* READY flows, least age_key first */
 } QuotaClass;
+
+StaticAssertDecl(CLASS_ORDER_MAX == QUOTA_MAX_CLASSES,
+				 "every class has a place in the order");
 
 typedef struct QuotaSlot
 {
@@ -345,6 +357,7 @@ typedef struct QuotaSlot
 
 	pairingheap permits;		/* OPEN and LIVE permits by expiry */
 	QuotaClass	classes[QUOTA_MAX_CLASSES];
+	ClassOrder	order;			/* between the classes, by the same index */
 	QuotaPlaces places;			/* of all tenants */
 	pairingheap timers;			/* flows by wake_ns */
 	pairingheap gates;			/* buckets by gate_ns */

@@ -339,16 +339,24 @@ CREATE FUNCTION quota.config_guard() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_guard';
 CREATE FUNCTION quota.config_guard_delete() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_guard_delete';
+CREATE FUNCTION quota.config_reserve_lock() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_reserve_lock';
+CREATE FUNCTION quota.config_reserve_check() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_reserve_check';
 CREATE FUNCTION quota.config_stamp() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_stamp';
 CREATE FUNCTION quota.config_changed() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_config_changed';
 COMMENT ON FUNCTION quota.config_guard() IS 'Refuses renaming, and rows that contradict rows of other tables.';
 COMMENT ON FUNCTION quota.config_guard_delete() IS 'Refuses to delete what is in use.';
+COMMENT ON FUNCTION quota.config_reserve_lock() IS 'Lets one transaction at a time write quota.classes.';
+COMMENT ON FUNCTION quota.config_reserve_check() IS 'Refuses reserves that add up to more than 1.';
 COMMENT ON FUNCTION quota.config_stamp() IS 'Notes in the row when it was made and changed.';
 COMMENT ON FUNCTION quota.config_changed() IS 'Makes the change known to all sessions at commit.';
 REVOKE ALL ON FUNCTION quota.config_guard() FROM PUBLIC;
 REVOKE ALL ON FUNCTION quota.config_guard_delete() FROM PUBLIC;
+REVOKE ALL ON FUNCTION quota.config_reserve_lock() FROM PUBLIC;
+REVOKE ALL ON FUNCTION quota.config_reserve_check() FROM PUBLIC;
 REVOKE ALL ON FUNCTION quota.config_stamp() FROM PUBLIC;
 REVOKE ALL ON FUNCTION quota.config_changed() FROM PUBLIC;
 
@@ -434,6 +442,10 @@ CREATE TRIGGER quota_guard BEFORE INSERT OR UPDATE OR DELETE ON quota.classes
 CREATE TRIGGER quota_guard_delete AFTER DELETE ON quota.classes
 	REFERENCING OLD TABLE AS gone
 	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
+CREATE TRIGGER quota_reserve_lock BEFORE INSERT OR UPDATE ON quota.classes
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_reserve_lock();
+CREATE TRIGGER quota_reserve_check AFTER INSERT OR UPDATE ON quota.classes
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_reserve_check();
 CREATE TRIGGER quota_guard_truncate AFTER TRUNCATE ON quota.classes
 	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
 CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.classes
@@ -442,11 +454,15 @@ CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.classes
 	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
 ALTER TABLE quota.classes
 	ENABLE ALWAYS TRIGGER quota_guard,
+	ENABLE ALWAYS TRIGGER quota_reserve_lock,
+	ENABLE ALWAYS TRIGGER quota_reserve_check,
 	ENABLE ALWAYS TRIGGER quota_guard_delete,
 	ENABLE ALWAYS TRIGGER quota_guard_truncate,
 	ENABLE ALWAYS TRIGGER quota_changed,
 	ENABLE ALWAYS TRIGGER quota_truncated;
 COMMENT ON TRIGGER quota_guard ON quota.classes IS 'Refuses rows that make no sense.';
+COMMENT ON TRIGGER quota_reserve_lock ON quota.classes IS 'Lets one transaction at a time write the table.';
+COMMENT ON TRIGGER quota_reserve_check ON quota.classes IS 'Refuses reserves that add up to more than 1.';
 COMMENT ON TRIGGER quota_guard_delete ON quota.classes IS 'Refuses to delete what is in use.';
 COMMENT ON TRIGGER quota_guard_truncate ON quota.classes IS 'Refuses to delete what is in use.';
 COMMENT ON TRIGGER quota_changed ON quota.classes IS 'Makes changes known at commit.';
