@@ -25,6 +25,7 @@
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 static const char *const relation_names[QUOTA_N_RELATIONS] = {
@@ -159,6 +160,20 @@ quota_catalog(void)
 	if (!catalog_valid)
 		look_up();
 	return &catalog;
+}
+
+/* See catalog.h. */
+Oid
+quota_catalog_look(void)
+{
+	Oid			extension = InvalidOid;
+	Oid			owner;
+
+	InvalidateCatalogSnapshot();
+	if (!find_extension(&extension, &owner))
+		extension = InvalidOid;
+	InvalidateCatalogSnapshot();
+	return extension;
 }
 
 /* One of our tables or indexes.  Throws 55000 when it does not exist. */

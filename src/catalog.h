@@ -62,6 +62,12 @@ extern void quota_catalog_init(void);
 extern uint64 quota_catalog_age(void);
 
 /*
+ * Which extension is there now, InvalidOid = none: a look of its own, that also
+ * sees a DROP whose callbacks are still running.  Leaves no snapshot.
+ */
+extern Oid	quota_catalog_look(void);
+
+/*
  * Read as the extension's owner, so that callers need no rights on our tables
  * and row security of theirs does not apply; an abort restores by itself.  Never
  * around a write, which runs triggers of users; rows.h needs no rights anyway.

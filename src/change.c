@@ -34,6 +34,7 @@
 #include "miscadmin.h"
 #include "shmem.h"
 #include "utils/memutils.h"
+#include "waiter.h"
 
 /* Counters before this one are for what concerns all tenants of a database. */
 #define GLOBAL_GENERATIONS	64
@@ -390,6 +391,7 @@ mark_slot(uint32 slot, int seen)
 		for (int i = 0; i < n_changes; i++)
 			mark_tenant(slot, &changes[i].keys[seen]);
 	}
+	waiter_wake(slot);
 	LWLockRelease(&quota_slots[slot].lock);
 }
 

@@ -34,6 +34,7 @@
 #include "miscadmin.h"
 #include "storage/fd.h"
 #include "utils/timestamp.h"
+#include "waiter.h"
 #include "worker.h"
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
@@ -104,6 +105,19 @@ quota_wall_us(void)
 	QuotaClock	clock = clock_read();
 
 	return clock_wall_us(&clock);
+}
+
+/* See clock.h.  Never throws. */
+int64
+quota_raw_of(int64 at_ns)
+{
+	QuotaClock	clock = clock_read();
+
+	if (at_ns > LAST_NS)
+		return QUOTA_NEVER;
+	if (clock.frozen)
+		return at_ns <= clock.quota_ns ? PG_INT64_MIN : QUOTA_NEVER;
+	return at_ns - clock.quota_ns;
 }
 
 /* Steady time now.  Never throws. */
@@ -323,6 +337,7 @@ finish_move(bool moved, const QuotaClock *clock)
 	LWLockRelease(quota_shared->directory);
 	if (!moved)
 		error_too_late();
+	waiter_look_all();
 	quota_worker_wake();
 }
 

@@ -28,4 +28,10 @@ extern void quota_activate(void);
 /* Nanoseconds that pass even while the quota clock is frozen. */
 extern int64 quota_raw_ns(void);
 
+/*
+ * When the quota clock will be there, in quota_raw_ns(): QUOTA_NEVER also when
+ * the clock stands and is not there yet.
+ */
+extern int64 quota_raw_of(int64 at_ns);
+
 #endif							/* QUOTA_CLOCK_H */

@@ -23,6 +23,13 @@
 #define QUOTA_LXID (MyProc->lxid)
 #endif
 
+/* Which PGPROC is ours, below MaxBackends; needs storage/proc.h. */
+#if PG_VERSION_NUM >= 170000
+#define QUOTA_PROC_NUMBER MyProcNumber
+#else
+#define QUOTA_PROC_NUMBER (MyProc->pgprocno)
+#endif
+
 #include "utils/wait_event.h"
 
 /* How views name a wait of ours; up to 16 all are "Extension". */

@@ -200,6 +200,7 @@ refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 		}
 		if (plan->terms[i].slot != plan->slot)
 			wake = Min(wake, now_ns + ACROSS_RECHECK_NS);
+		e->wake_ns = wake;
 		v->wake_ns = Max(v->wake_ns, wake);
 		v->wide |= plan->terms[i].wide;
 	}
@@ -404,6 +405,16 @@ plan_is_usable(const QuotaPlan *plan)
 		quota_plan_is_current(plan);
 }
 
+/* The verdict is one for the statistics. */
+static bool
+is_counted(const QuotaAsk *ask, const QuotaVerdict *v)
+{
+	if (v->granted > 0)
+		return !ask->dry;
+	return (!ask->dry || ask->refusal_counts) &&
+		(!ask->provisional || v->reason == QUOTA_SUSPENDED);
+}
+
 /* Examines all terms into states and, unless dry, charges. */
 static DecideResult
 decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
@@ -451,8 +462,7 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	v->remaining = plan->suspended ? 0 : remaining_calls(plan, states);
 	if (ask->dry && v->remaining != QUOTA_NEVER)
 		v->remaining -= v->granted;
-	if (!ask->dry &&
-		!(ask->provisional && v->granted == 0 && v->reason != QUOTA_SUSPENDED))
+	if (is_counted(ask, v))
 		count_outcome(plan, states, v);
 	return DECIDE_DONE;
 }

@@ -17,6 +17,7 @@ typedef struct QuotaExhausted
 	int64		needed;			/* units */
 	int64		remaining;		/* units */
 	TimestampTz not_before_us;	/* DT_NOEND = never by itself */
+	int64		wake_ns;		/* when to ask again, by the quota clock */
 } QuotaExhausted;
 
 /* Jobs of one batch count once in concurrency, each in everything else. */
@@ -61,6 +62,7 @@ typedef struct QuotaAsk
 	int64		lifetime_ns;	/* of the permit; 0 = the limits' own */
 	QuotaBatchRole batch;
 	bool		dry;			/* peek: charge nothing */
+	bool		refusal_counts; /* ... but a refusal is one all the same */
 	bool		provisional;	/* a refusal by limits is not the last word: it
 								 * isn't counted */
 	bool		is_job;			/* of this flow, which may have to stand in line

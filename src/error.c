@@ -203,3 +203,15 @@ quota_error_tenant_buckets(const char *tenant, int ceiling)
 			 errhint("Use fewer values of user, connection or resource, or raise quota.max_buckets.")));
 	pg_unreachable();
 }
+
+/* 25001 */
+void
+quota_error_in_transaction(const char *procedure)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+			 errmsg("%s cannot run inside a transaction block", procedure),
+			 errdetail("While it waits it must hold neither a snapshot nor a lock."),
+			 errhint("Call it outside a transaction block, not from a function.")));
+	pg_unreachable();
+}

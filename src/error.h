@@ -27,6 +27,7 @@ pg_noreturn extern void quota_error_too_many_terms(const char *tenant, const cha
 pg_noreturn extern void quota_error_permit(int64 permit);	/* 55000: not open */
 pg_noreturn extern void quota_error_permit_busy(int64 permit);	/* 55P03 */
 pg_noreturn extern void quota_error_stale_lease(int64 job, int attempt);	/* 55000 */
+pg_noreturn extern void quota_error_in_transaction(const char *procedure);	/* 25001 */
 pg_noreturn extern void quota_error_job_busy(int64 job);	/* 55P03 */
 pg_noreturn extern void quota_error_tenant_buckets(const char *tenant, int ceiling);	/* 53400 */
 

@@ -39,6 +39,8 @@ flow_slot_init(uint32 slot)
 	s->timers.ph_compare = flow_compare_timers;
 	dlist_init(&s->blocked);
 	flow_gate_slot_init(slot);
+	flow_open(slot);
+	dlist_init(&s->waiters);
 }
 
 /* Index of the class in slot->classes, of a free place, or -1. */

@@ -91,6 +91,24 @@ extern void flow_park(uint32 flow, QuotaReason reason, uint32 bucket,
 extern void flow_unpark_tenant(uint32 tenant);
 extern void flow_unpark_all(uint32 slot);
 
+/* ---- flow_close.c: may anything be claimed? ---- */
+
+/*
+ * A limit that every call meets stops the flow whose turn it is, and so all,
+ * until then or an event.
+ */
+extern void flow_close(uint32 flow, QuotaReason reason, int64 until_ns,
+					   const char *limit_name);
+/* Nothing does any more, or who asks has to find out. */
+extern void flow_open(uint32 slot);
+/* An event, for what was closed after the first "parkings" of the slot. */
+extern void flow_open_since(uint32 slot, uint64 parkings);
+extern bool flow_is_closed(uint32 slot, uint32 flow, int64 now_ns);
+/* A claim is worth trying; flow_wake() was called for now. */
+extern bool flow_may_claim(uint32 slot, int64 now_ns);
+/* When time alone may change that; QUOTA_NEVER. */
+extern int64 flow_next_ns(uint32 slot);
+
 /* ---- flow_position.c: where its next job may be ---- */
 
 /*
@@ -199,6 +217,7 @@ extern void flow_share_update(QuotaShare *share);
 extern void flow_leave_state(QuotaFlow *flow);
 extern void flow_park_leave(QuotaFlow *flow);
 extern void flow_set_timer(QuotaFlow *flow, int64 wake_ns);
+extern void flow_reopen(const QuotaFlow *flow);
 extern void flow_set_ready(QuotaFlow *flow);
 extern void flow_set_waiting(QuotaFlow *flow, int64 wake_ns);
 extern void flow_resift(QuotaFlow *flow);

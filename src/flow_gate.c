@@ -92,6 +92,8 @@
  */
 #include "flow_gate.h"
 
+#include "waiter.h"
+
 #define share_of(flow)		(&quota_shares[(flow)->share])
 #define tenant_of(share)	(&quota_tenants[(share)->tenant])
 #define slot_of(object)		(&quota_slots[(object)->entry.owner])
@@ -160,6 +162,7 @@ set_time(QuotaBucket *b, int64 opens_ns)
 	b->gate_ns = opens_ns;
 	b->timed = true;
 	pairingheap_add(gates, &b->gate_node);
+	waiter_due(b->entry.owner, opens_ns);
 }
 
 /* It doesn't open by time. */

@@ -35,6 +35,7 @@
  * broken by name, so that the order does not depend on hashes or addresses.
  */
 #include "flow.h"
+#include "waiter.h"
 
 #define share_of(flow)		(&quota_shares[(flow)->share])
 #define tenant_of(share)	(&quota_tenants[(share)->tenant])
@@ -145,6 +146,7 @@ flow_leave_state(QuotaFlow *flow)
 	{
 		pairingheap_remove(&share_of(flow)->flows, &flow->node);
 		pairingheap_remove(&class_of(share_of(flow))->ages, &flow->age_node);
+		flow_reopen(flow);
 	}
 	flow_park_leave(flow);
 }
@@ -162,6 +164,7 @@ flow_set_ready(QuotaFlow *flow)
 	pairingheap_add(&class_of(share_of(flow))->ages, &flow->age_node);
 	flow_share_update(share_of(flow));
 	flow_set_timer(flow, flow->due ? QUOTA_NEVER : flow->position.next_due);
+	waiter_wake(flow->entry.owner);
 }
 
 /* No job is ready before wake_ns. */

@@ -9,6 +9,7 @@
  * Parkings are numbered: see there what for.
  */
 #include "flow_gate.h"
+#include "waiter.h"
 
 #define share_of(flow)		(&quota_shares[(flow)->share])
 #define tenant_of(share)	(&quota_tenants[(share)->tenant])
@@ -40,8 +41,10 @@ flow_set_timer(QuotaFlow *flow, int64 wake_ns)
 	if (flow->wake_ns != QUOTA_NEVER)
 		pairingheap_remove(timers, &flow->timer);
 	flow->wake_ns = wake_ns;
-	if (wake_ns != QUOTA_NEVER)
-		pairingheap_add(timers, &flow->timer);
+	if (wake_ns == QUOTA_NEVER)
+		return;
+	pairingheap_add(timers, &flow->timer);
+	waiter_due(flow->entry.owner, wake_ns);
 }
 
 /* The flow whose timer is next, NULL = none. */
@@ -68,7 +71,9 @@ flow_wake(uint32 slot, int64 now_ns)
 		{
 			flow->due = true;
 			flow_set_since(flow, FLOW_SINCE_UNKNOWN, false);
+			flow_reopen(flow);
 			flow_resift(flow);
+			waiter_wake(slot);
 			continue;
 		}
 		if (!flow->blocked)
@@ -119,8 +124,10 @@ flow_unpark_tenant(uint32 tenant)
 {
 	dlist_head *blocked = &quota_tenants[tenant].blocked;
 
+	waiter_together(true);
 	while (!dlist_is_empty(blocked))
 		flow_set_ready(dlist_head_element(QuotaFlow, tenant_node, blocked));
+	waiter_together(false);
 }
 
 /* See flow.h. */
@@ -129,6 +136,8 @@ flow_unpark_all(uint32 slot)
 {
 	dlist_head *blocked = &quota_slots[slot].blocked;
 
+	waiter_together(true);
 	while (!dlist_is_empty(blocked))
 		flow_set_ready(dlist_head_element(QuotaFlow, slot_node, blocked));
+	waiter_together(false);
 }

@@ -67,6 +67,7 @@
  * good.
  */
 #include "flow_gate.h"
+#include "waiter.h"
 
 /* Look again at rows that were locked. */
 #define LOCKED_RETRY_NS (20 * 1000 * QUOTA_NS_PER_US)
@@ -104,7 +105,13 @@ raise_work(QuotaFlow *flow, int64 lo, int64 hi, int64 due_ns,
 		flow_set_since(flow, now_ns, false);
 
 	if (flow->state == QUOTA_FLOW_READY)
+	{
+		if (due_ns <= now_ns || (fresh && lo <= flow->head))
+			flow_reopen(flow);
 		flow_resift(flow);
+		if (may_be_head)
+			waiter_wake(flow->entry.owner);
+	}
 	else if (may_be_head)
 		flow_set_ready(flow);
 	else if (flow->blocked)
@@ -258,6 +265,7 @@ flow_scan_taken(const FlowScan *scan, int64 id)
 		position_settle(&flow->position, &scan->position, id);
 	flow->moves++;
 	flow->head_plain = false;
+	flow_reopen(flow);
 	if (flow->blocked && flow->head > 0)
 		flow_set_ready(flow);
 	else

@@ -17,6 +17,7 @@
 #include "tcop/utility.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
+#include "wait.h"
 #include "worker.h"
 
 PG_MODULE_MAGIC;
@@ -81,6 +82,7 @@ _PG_init(void)
 	define_settings();
 	quota_shmem_init();
 	quota_catalog_init();
+	wait_init();
 	journal_init();
 	if (!IsBinaryUpgrade)
 		quota_worker_register();

@@ -156,4 +156,13 @@ extern int64 job_due_ns(char lease_state, TimestampTz ready_at, int64 now_ns,
  */
 extern void job_load(void);
 
+/* ---- job_dequeue.c ---- */
+
+/*
+ * A job of the provider could be claimed now, but for rows that somebody has
+ * locked.  What can't be claimed is parked, as by quota_dequeue().  After
+ * job_load(); no lock held; throws.
+ */
+extern bool job_may_claim(const char *provider);
+
 #endif							/* QUOTA_JOB_H */

@@ -85,7 +85,7 @@ try_candidate(Claimer *c)
 	bool		own = turn_has_own_terms(c);
 
 	c->same_as = batch_find_twin(c);
-	if (claim_is_dead(lanes) && c->buried >= MAX_BURIALS)
+	if (!c->looking && claim_is_dead(lanes) && c->buried >= MAX_BURIALS)
 		return rest(c);
 	/* to be buried it need not be allowed to run */
 	if (c->same_as != 0 && !claim_is_dead(lanes))
@@ -96,6 +96,11 @@ try_candidate(Claimer *c)
 
 		if (step != STEP_GO_ON)
 			return step;
+	}
+	if (c->looking)
+	{
+		turn_end(c);
+		return STEP_CLAIMED;
 	}
 	if (lanes_lock(lanes))
 		return claim_is_dead(lanes) ? claim_bury(c) : claim_take(c);
@@ -144,6 +149,19 @@ try_claim(Claimer *c)
 		return STEP_NOTHING;
 	step = turn_charge(c);
 	return step == STEP_GO_ON ? search(c) : step;
+}
+
+/* See job_claim.h. */
+bool
+claim_look(Claimer *c, MemoryContext context)
+{
+	bool		found;
+
+	c->looking = true;
+	c->role = QUOTA_BATCH_NONE;
+	found = claim_one(c, context);
+	c->looking = false;
+	return found;
 }
 
 /* See job_claim.h. */

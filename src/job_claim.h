@@ -16,6 +16,8 @@
  * context is empty, and emptied again.  No lock held; throws.
  */
 extern bool claim_one(Claimer *c, MemoryContext context);
+/* The same without claiming: true when one could be had. */
+extern bool claim_look(Claimer *c, MemoryContext context);
 
 /*
  * The same for a batch of at most max_jobs; false when none can be had.

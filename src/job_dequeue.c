@@ -13,6 +13,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "waiter.h"
 
 PG_FUNCTION_INFO_V1(quota_dequeue);
 PG_FUNCTION_INFO_V1(quota_dequeue_providers);
@@ -210,10 +211,25 @@ claim_one_batch(Dequeue *d, MemoryContext context)
 	for (int i = 0; i < d->n; i++)
 	{
 		d->claimers[i].batch_context = batch_context;
-		if (claim_batch(&d->claimers[i], d->max_jobs, context))
+		d->empty[i] = !claim_batch(&d->claimers[i], d->max_jobs, context);
+		if (!d->empty[i])
 			break;
 	}
 	MemoryContextDelete(batch_context);
+}
+
+/*
+ * Sessions that wait for more are woken if something is left that they may
+ * claim.  A provider that has waiters is searched for that, unless it was found
+ * empty just now.
+ */
+static void
+wake_next(Dequeue *d, MemoryContext context)
+{
+	for (int i = 0; i < d->n; i++)
+		if (!d->empty[i] && waiter_is_there(d->claimers[i].slot))
+			claim_look(&d->claimers[i], context);
+	waiter_release(true);
 }
 
 /* The call; many: its first argument is an array. */
@@ -233,12 +249,39 @@ dequeue(FunctionCallInfo fcinfo, bool many)
 	open_tables(&d);
 	context = AllocSetContextCreate(CurrentMemoryContext, "quota claim",
 									ALLOCSET_DEFAULT_SIZES);
+	for (int i = 0; i < d.n; i++)
+		waiter_hold_for(d.claimers[i].slot);
 	if (d.same_endpoint)
 		claim_one_batch(&d, context);
 	else
 		claim_in_turn(&d, context);
+	wake_next(&d, context);
 	MemoryContextDelete(context);
 	close_tables(&d);
+}
+
+/* See job.h. */
+bool
+job_may_claim(const char *provider)
+{
+	Claimer		claimer;
+	Dequeue		d;
+	MemoryContext context;
+	bool		found;
+
+	memset(&d, 0, sizeof(d));
+	d.n = 1;
+	d.claimers = &claimer;
+	memset(&claimer, 0, sizeof(claimer));
+	claimer.provider = provider;
+	claimer.asleep_ns = QUOTA_NEVER;
+	open_tables(&d);
+	context = AllocSetContextCreate(CurrentMemoryContext, "quota look",
+									ALLOCSET_DEFAULT_SIZES);
+	found = claim_look(&claimer, context);
+	MemoryContextDelete(context);
+	close_tables(&d);
+	return found;
 }
 
 /* quota_dequeue(provider, ...): see its COMMENT. */

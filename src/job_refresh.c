@@ -224,6 +224,7 @@ refresh_all(uint32 slot)
 	}
 	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
 	flow_unpark_all(slot);
+	flow_open(slot);
 	s->refreshed = Max(s->refreshed, number);
 	LWLockRelease(&s->lock);
 }

@@ -164,20 +164,24 @@ park_unconfigured(Claimer *c)
 /*
  * Some limit that every call meets is short for the flow whose turn it is, but
  * will have room: others may not overtake, or a dear call would wait for ever.
+ * The one that opens last; NULL when there is none.
  */
-static bool
-stops_everybody(const QuotaPlan *plan, const QuotaVerdict *v)
+static const QuotaExhausted *
+what_stops_everybody(const QuotaPlan *plan, const QuotaVerdict *v)
 {
+	const QuotaExhausted *last = NULL;
+
 	for (int i = 0; i < v->nexhausted; i++)
 	{
 		const QuotaExhausted *e = &v->exhausted[i];
 
 		if (plan->terms[e->term].wide &&
 			(e->reason == QUOTA_RATE_LIMITED ||
-			 e->reason == QUOTA_CONCURRENCY_LIMITED))
-			return true;
+			 e->reason == QUOTA_CONCURRENCY_LIMITED) &&
+			(last == NULL || e->wake_ns > last->wake_ns))
+			last = e;
 	}
-	return false;
+	return last;
 }
 
 /* Parks the flow for what keeps it for longest; see flow_gate.c. */
@@ -209,6 +213,7 @@ static Step
 refused(Claimer *c, bool first)
 {
 	QuotaVerdict *v = &c->verdict;
+	const QuotaExhausted *stop = what_stops_everybody(c->plan, v);
 
 	if (!first &&
 		!flow_scan_refused(&c->scan, c->lanes.fresh_id,
@@ -216,9 +221,11 @@ refused(Claimer *c, bool first)
 		return STEP_RACED;
 	if (!first)
 		flow_scan_seen(&c->scan, turn_since(c));
-	if (stops_everybody(c->plan, v))
+	if (stop)
 	{
 		quota_flows[c->flow].reason = v->reason;
+		flow_close(c->flow, stop->reason, stop->wake_ns,
+				   c->plan->terms[stop->term].name);
 		return STEP_NOTHING;
 	}
 	if (v->reason == QUOTA_QUOTA_EXHAUSTED)
@@ -327,6 +334,8 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	/* the others of a batch had their turn with its first */
 	ask.is_job = c->role != QUOTA_BATCH_NEXT;
 	ask.flow = c->flow;
+	ask.dry = c->looking;
+	ask.refusal_counts = true;
 	ask.provisional = first && !flow_head_is_plain(c->flow, c->now_ns);
 	*result = quota_decide_locked(c->plan, &ask, c->now_ns, c->wall_us,
 								  &c->verdict, what);
@@ -336,7 +345,7 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 		flow_scan_begin(c->flow, c->now_ns, &c->scan);
 	c->charged = c->verdict.granted > 0;
 	if (c->charged)
-		return admitted(c, units);
+		return c->looking ? STEP_GO_ON : admitted(c, units);
 	if (ask.provisional && c->verdict.reason != QUOTA_SUSPENDED)
 		return STEP_GO_ON;
 	/* it ends the batch; whether the flow has to wait is seen at its next turn */

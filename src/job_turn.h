@@ -30,6 +30,8 @@ typedef struct Claimer
 	bool		has_worker;
 	Datum		worker;
 	int64		asked_lease_ns; /* 0 = the provider's */
+	bool		looking;		/* nothing is taken: "charged" means that it
+								 * could be, STEP_CLAIMED that a job could */
 	RowTable   *jobs;
 	RowTable   *leases;
 	JobLanes	lanes;

@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "permit.h"
 #include "place.h"
+#include "waiter.h"
 
 static uint32 locked_slot = QUOTA_NO_INDEX;
 static uint32 locked_database = QUOTA_NO_INDEX;
@@ -293,6 +294,7 @@ at_subabort(SubTransactionId sub)
 {
 	JournalMark mark = journal_mark();
 
+	waiter_hold();
 	forget_locks();
 	unmark(sub);
 	while (mark.nrecords > 0 && journal_records[mark.nrecords - 1].sub == sub)
@@ -301,6 +303,7 @@ at_subabort(SubTransactionId sub)
 		   quota_permits[mark.taken_head].taken_sub == sub)
 		mark.taken_head = quota_permits[mark.taken_head].taken_next;
 	undo_to(mark);
+	waiter_release(false);
 }
 
 /* What was the child's is the parent's. */
@@ -357,9 +360,11 @@ at_abort(void)
 {
 	const JournalMark beginning = {0, QUOTA_NO_INDEX, 0};
 
+	waiter_hold();
 	forget_locks();
 	unmark(InvalidSubTransactionId);
 	undo_to(beginning);
+	waiter_release(false);
 }
 
 /* Transaction callback. */
@@ -373,9 +378,11 @@ on_xact(XactEvent event, void *arg)
 				quota_error_prepare();
 			break;
 		case XACT_EVENT_COMMIT:
+			waiter_hold();
 			quota_change_commit();
 			at_commit();
 			place_forget(InvalidSubTransactionId);
+			waiter_release(false);
 			journal_clear();
 			break;
 		case XACT_EVENT_ABORT:

@@ -39,6 +39,7 @@
 #include "flow_gate.h"
 #include "journal.h"
 #include "miscadmin.h"
+#include "waiter.h"
 
 /* Heap order: the first is the one that expires first. */
 static int
@@ -173,8 +174,13 @@ permit_bucket_opened(uint32 bucket, uint64 parkings)
 		return;
 	/* For a wide limit flows wait READY, unless it is an allowance. */
 	if (b->scope == QUOTA_SCOPE_WIDE && b->kind != QUOTA_ALLOWANCE)
-		return;
-	flow_bucket_opened(bucket, parkings);
+		flow_open_since(slot, parkings);
+	else
+	{
+		waiter_together(true);
+		flow_bucket_opened(bucket, parkings);
+		waiter_together(false);
+	}
 }
 
 /* ---- life of a permit ---- */

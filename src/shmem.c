@@ -14,6 +14,7 @@
 #include "state.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "waiter.h"
 
 QuotaShared *quota_shared;
 QuotaSlot  *quota_slots;
@@ -23,6 +24,7 @@ QuotaShare *quota_shares;
 QuotaFlow  *quota_flows;
 QuotaLine  *quota_lines;
 QuotaPermit *quota_permits;
+QuotaWaiter *quota_waiters;
 
 static shmem_request_hook_type previous_request_hook;
 static shmem_startup_hook_type previous_startup_hook;
@@ -35,7 +37,7 @@ typedef struct Area
 	int			count;
 } Area;
 
-#define N_AREAS 8
+#define N_AREAS 9
 
 /* The arrays, in the order they are laid out. */
 static void
@@ -50,6 +52,7 @@ list_areas(Area areas[N_AREAS])
 		{(void **) &quota_flows, sizeof(QuotaFlow), quota_max_flows},
 		{(void **) &quota_lines, sizeof(QuotaLine), quota_max_flows},
 		{(void **) &quota_permits, sizeof(QuotaPermit), quota_max_permits},
+		{(void **) &quota_waiters, sizeof(QuotaWaiter), waiter_count()},
 	};
 
 	memcpy(areas, list, sizeof(list));
@@ -108,12 +111,14 @@ fill(void)
 		LWLockInitialize(&quota_slots[i].lock, locks[0].lock.tranche);
 		ConditionVariableInit(&quota_slots[i].load_cv);
 		pg_atomic_init_u64(&quota_slots[i].work_due_ns, (uint64) QUOTA_NEVER);
+		pg_atomic_init_u32(&quota_slots[i].coming, 0);
 	}
 	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
 	{
 		pg_atomic_init_u64(&quota_shared->generations[i].number, 0);
 		pg_atomic_init_u64(&quota_shared->generations[i].deleted_ns, 0);
 	}
+	waiter_shmem_init();
 	quota_directory_init();
 	quota_state_load();
 }

@@ -347,6 +347,16 @@ typedef struct QuotaClass
 StaticAssertDecl(CLASS_ORDER_MAX == QUOTA_MAX_CLASSES,
 				 "every class has a place in the order");
 
+/* What stops every READY flow of a slot; see flow_close.c. */
+typedef struct QuotaClosed
+{
+	uint32		flow;			/* whose turn it was, QUOTA_NO_INDEX = open */
+	uint8		reason;			/* QuotaReason of its refusal */
+	int64		until_ns;
+	uint64		number;			/* among the slot's parkings */
+	char		limit_name[QUOTA_NAME_LEN];
+} QuotaClosed;
+
 typedef struct QuotaSlot
 {
 	LWLock		lock;
@@ -365,7 +375,16 @@ typedef struct QuotaSlot
 	dlist_head	idle_lines;		/* longest idle first */
 	dlist_head	blocked;		/* flows that wait for an event, in the order
 								 * of their parking, as in the tenants' lists */
-	uint64		parkings;		/* so far */
+	uint64		parkings;		/* so far, closings included */
+	QuotaClosed closed;
+	/* sessions that wait for something to claim; see waiter.c */
+	dlist_head	waiters;		/* QuotaWaitPlace, by arrival */
+	uint64		wakes;			/* times one of them was woken */
+	int64		woken_ns;		/* when that was last; real time */
+	pg_atomic_uint32 coming;	/* woken, and has not come to claim yet; no
+								 * lock needed */
+	int64		look_ns;		/* when the last in the list will look; real time,
+								 * nothing while the list is empty */
 	int64		wall_ahead_us;	/* of steady time, when due times of scheduled
 								 * jobs were last reckoned anew */
 	/* what job_refresh.c has to read again: everything, while these differ */
@@ -382,6 +401,27 @@ typedef struct QuotaSlot
 	int64		trim_position;	/* last job id looked at by the trimming of
 								 * history; the running worker's alone */
 } QuotaSlot;
+
+/* Providers one session may wait for. */
+#define QUOTA_MAX_WAIT_PROVIDERS 16
+
+/* A waiter's place in the list of one slot; under the slot's lock. */
+typedef struct QuotaWaitPlace
+{
+	dlist_node	node;			/* in slot->waiters while linked */
+	bool		linked;
+	uint32		waiter;
+} QuotaWaitPlace;
+
+/* One for each backend.  See waiter.c; fields are the backend's own but for */
+typedef struct QuotaWaiter
+{
+	pg_atomic_uint32 state;		/* WaiterState; set by who wakes it */
+	pg_atomic_uint32 check;		/* raised by who drops an extension */
+	Oid			database;
+	Latch	   *latch;			/* set before state says that it waits */
+	QuotaWaitPlace places[QUOTA_MAX_WAIT_PROVIDERS];
+} QuotaWaiter;
 
 /* Change counters, hashed by database and tenant; see change.c. */
 #define QUOTA_N_GENERATIONS 1024
@@ -465,6 +505,7 @@ extern PGDLLIMPORT QuotaShare *quota_shares;
 extern PGDLLIMPORT QuotaFlow *quota_flows;
 extern PGDLLIMPORT QuotaLine *quota_lines;
 extern PGDLLIMPORT QuotaPermit *quota_permits;
+extern PGDLLIMPORT QuotaWaiter *quota_waiters;
 
 /* shmem.c */
 extern void quota_shmem_init(void);

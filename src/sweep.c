@@ -24,6 +24,7 @@
 #include "permit.h"
 #include "storage/lock.h"
 #include "utils/syscache.h"
+#include "waiter.h"
 #include "worker.h"
 
 /* Does an open transaction still need anything of the slot?  Lock held. */
@@ -96,6 +97,7 @@ sweep_slot(uint32 index, Step step)
 		return true;
 	if (in_use(index))
 		return false;
+	waiter_dismiss(index);
 	remove_objects(index);
 	quota_remove_slot(index);
 	return true;
