@@ -44,6 +44,7 @@ static const char *const relation_names[QUOTA_N_RELATIONS] = {
 	[QUOTA_REL_JOBS] = "jobs",
 	[QUOTA_REL_JOBS_PKEY] = "jobs_pkey",
 	[QUOTA_REL_JOBS_FLOW] = "jobs_flow",
+	[QUOTA_REL_JOBS_DEADLINE] = "jobs_deadline",
 	[QUOTA_REL_LEASES] = "leases",
 	[QUOTA_REL_LEASES_PKEY] = "leases_pkey",
 	[QUOTA_REL_LEASES_DUE] = "leases_due",

@@ -26,6 +26,7 @@ typedef enum QuotaRelation
 	QUOTA_REL_JOBS,
 	QUOTA_REL_JOBS_PKEY,		/* (id) */
 	QUOTA_REL_JOBS_FLOW,		/* (flow, id) */
+	QUOTA_REL_JOBS_DEADLINE,	/* (start_before, id) where that is given */
 	QUOTA_REL_LEASES,
 	QUOTA_REL_LEASES_PKEY,		/* (job_id) */
 	QUOTA_REL_LEASES_DUE,		/* (flow, ready_at, job_id) */

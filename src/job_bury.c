@@ -2,7 +2,7 @@
  * job_bury.c
  *		Ending a job that a claim has found and that will not run any more: its
  *		lease has expired, and no attempt is left, or somebody has asked to cancel
- *		it.
+ *		it; or it was not started in time.
  *
  * As in job_take.c, the candidate is locked, and the flow is told before the rows
  * are written.
@@ -10,6 +10,7 @@
 #include "job_claim.h"
 
 #include "flow.h"
+#include "job_deadline.h"
 #include "job_history.h"
 #include "job_hold.h"
 #include "utils/builtins.h"
@@ -39,7 +40,8 @@ is_worn_out(const JobLanes *lanes)
 bool
 claim_is_dead(const JobLanes *lanes)
 {
-	return is_worn_out(lanes) || is_unwanted(lanes);
+	return is_worn_out(lanes) || is_unwanted(lanes) ||
+		job_is_late(lanes->job, lanes->wall_us);
 }
 
 /* See job_claim.h. */
@@ -58,30 +60,32 @@ static void
 leave_place(Claimer *c)
 {
 	QuotaSlot  *slot = &quota_slots[c->slot];
+	JobLanes   *lanes = &c->lanes;
 	JournalNote note = job_empty_note(true);
 
-	note.due_ns = c->now_ns;
-	note.place = c->lanes.ready_at;
-	note.gone = true;
+	if (lanes->returned)
+	{
+		note.due_ns = c->now_ns;
+		note.place = lanes->ready_at;
+		note.gone = true;
+	}
+	else
+		note.lo = note.hi = lanes->id;
 	journal_reserve(1);
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	journal_note(c->flow, &note);
-	flow_scan_taken(&c->scan, 0);
+	flow_scan_taken(&c->scan, lanes->returned ? 0 : lanes->id);
 	LWLockRelease(&slot->lock);
 }
 
-/* See job_claim.h. */
-Step
-claim_bury(Claimer *c)
+/* A job whose lease has expired. */
+static void
+bury_expired(Claimer *c)
 {
 	JobLanes   *lanes = &c->lanes;
 	JobChange	change = job_change(c->jobs);
-	JournalNote note = job_empty_note(false);
 	bool		unwanted = is_unwanted(lanes);
 
-	turn_uncharge(c);
-	c->buried++;
-	leave_place(c);
 	claim_note_expired(c, &change,
 					   unwanted ? HAPPENED_CANCELLED : HAPPENED_EXPIRED);
 	job_set(&change, JOB_ERROR, CStringGetTextDatum(LEASE_EXPIRED));
@@ -89,7 +93,36 @@ claim_bury(Claimer *c)
 	row_delete(c->leases, lanes->lease);
 	job_write_over(c->jobs, lanes->job, unwanted ? "cancelled" : "failed",
 				   &change);
-	note.in_flight = -1;
+}
+
+/* A job that was not started in time. */
+static void
+bury_late(Claimer *c)
+{
+	JobLanes   *lanes = &c->lanes;
+
+	job_deadline_touched(lanes->job);
+	if (lanes->returned)
+		row_delete(c->leases, lanes->lease);
+	job_write_late(c->jobs, lanes->job);
+}
+
+/* See job_claim.h. */
+Step
+claim_bury(Claimer *c)
+{
+	bool		was_running = c->lanes.was_running;
+	JournalNote note = job_empty_note(false);
+
+	turn_uncharge(c);
+	c->buried++;
+	leave_place(c);
+	if (was_running)
+		bury_expired(c);
+	else
+		bury_late(c);
+	note.depth = was_running ? 0 : -1;
+	note.in_flight = was_running ? -1 : 0;
 	job_note(&c->names, &note);
 	return STEP_LEFT;
 }

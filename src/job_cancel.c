@@ -13,6 +13,7 @@
 #include "args.h"
 #include "error.h"
 #include "job_batch.h"
+#include "job_deadline.h"
 #include "job_history.h"
 #include "utils/builtins.h"
 
@@ -48,6 +49,7 @@ write_cancelled(Held *h, bool running)
 	JobHappening happened = {.state = HAPPENED_CANCELLED};
 	JournalNote note = job_empty_note(false);
 
+	job_deadline_touched(h->job);
 	job_history_add(h->job, &change, &happened);
 	job_write_over(h->jobs, h->job, "cancelled", &change);
 	note.depth = running ? 0 : -1;

@@ -21,6 +21,7 @@
 
 #include "access/htup_details.h"
 #include "error.h"
+#include "job_deadline.h"
 #include "job_tuple.h"
 #include "place.h"
 #include "trigger.h"
@@ -278,6 +279,9 @@ quota_jobs_after_insert(PG_FUNCTION_ARGS)
 		note.depth = 1;
 	if (!job_row_isnull(&row, JOB_DEDUPE_KEY))
 		insert_key(&row);
+	if (!job_row_isnull(&row, JOB_START_BEFORE))
+		job_deadline_note(DatumGetTimestampTz(job_row_get(&row, JOB_START_BEFORE)),
+						  true, false);
 	note_job(job_row_flow(&row), &note);
 	return PointerGetDatum(NULL);
 }

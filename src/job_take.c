@@ -9,6 +9,7 @@
 
 #include "credit.h"
 #include "job_batch.h"
+#include "job_deadline.h"
 #include "job_history.h"
 #include "permit.h"
 #include "utils/builtins.h"
@@ -144,6 +145,7 @@ claim_take(Claimer *c)
 	claim_end_permit(lanes);
 	if (lanes->was_running)
 		claim_note_expired(c, &change, HAPPENED_EXPIRED);
+	job_deadline_touched(lanes->job);
 	write_lease(c);
 	job_set(&change, JOB_STATE, CStringGetTextDatum("running"));
 	job_set(&change, JOB_ATTEMPT,

@@ -11,10 +11,12 @@
 #include "job.h"
 
 #include "error.h"
+#include "job_deadline.h"
 #include "job_tuple.h"
 #include "trigger.h"
 #include "utils/datum.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(quota_jobs_before_update);
 PG_FUNCTION_INFO_V1(quota_jobs_before_delete);
@@ -49,6 +51,9 @@ note_touched(const JobRow *row)
 		note.due_ns = quota_now_ns();
 	job_load();
 	job_note(&job_row_flow(row)->names, &note);
+	if (!job_row_isnull(row, JOB_START_BEFORE))
+		job_deadline_note(DatumGetTimestampTz(job_row_get(row, JOB_START_BEFORE)),
+						  true, true);
 }
 
 /* Columns that quota keeps, and how a user gets what an UPDATE would do. */

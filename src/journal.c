@@ -25,7 +25,8 @@
  * its way out; one that is killed takes the whole of shared memory with it.
  *
  * Every object a record names is pinned by the record, so its index stays good
- * and a return can't reach a stranger.  Pins are atomic: dropping one needs no
+ * and a return can't reach a stranger; but for a database's slot, of which nothing
+ * is lost that its successor would not look for anyway.  Pins are atomic: dropping one needs no
  * lock.  A permit that was extended may end before the transaction does; it is
  * found again by its id.
  *
@@ -50,6 +51,7 @@ static int	max_records;
 uint32		journal_taken_head = QUOTA_NO_INDEX;
 uint32		journal_marked_head = QUOTA_NO_INDEX;
 static int	note_hints[NOTE_HINTS][2];
+static int	deadline_hints[2][2];
 static int	claim_hint;			/* the claim whose job was finished last */
 
 /* Jobs of many batches in turn find the record of theirs by this. */
@@ -339,6 +341,29 @@ void
 journal_permit_spent(uint32 permit)
 {
 	quota_permits[permit].spent = true;
+}
+
+/* See journal.h. */
+void
+journal_deadline(uint32 database_slot, TimestampTz start_before,
+				 bool on_commit, bool on_abort)
+{
+	int		   *hint = &deadline_hints[on_commit][on_abort];
+	JournalRecord *r;
+
+	if (matches(*hint, RECORD_DEADLINE, database_slot) &&
+		journal_records[*hint].u.deadline.on_commit == on_commit &&
+		journal_records[*hint].u.deadline.on_abort == on_abort)
+	{
+		r = &journal_records[*hint];
+		r->u.deadline.start_before = Min(r->u.deadline.start_before, start_before);
+		return;
+	}
+	*hint = journal_nrecords;
+	r = append(RECORD_DEADLINE, database_slot);
+	r->u.deadline.start_before = start_before;
+	r->u.deadline.on_commit = on_commit;
+	r->u.deadline.on_abort = on_abort;
 }
 
 /* The bucket is LOADING by us. */

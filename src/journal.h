@@ -106,6 +106,10 @@ extern void journal_permit_extended(uint32 permit, int64 before_ns);
  */
 extern void journal_batch_left(int64 batch);
 
+/* Deadlines of jobs are lowered for at these ends; job_deadline.h.  No lock. */
+extern void journal_deadline(uint32 database_slot, TimestampTz start_before,
+							 bool on_commit, bool on_abort);
+
 /* A load in progress that must fall back to EMPTY if we fail. */
 extern void journal_loading_bucket(uint32 bucket);
 extern void journal_loading_queue(uint32 database_slot);

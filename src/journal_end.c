@@ -14,6 +14,7 @@
 #include "access/xact.h"
 #include "error.h"
 #include "flow.h"
+#include "job_deadline.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "place.h"
@@ -172,6 +173,10 @@ undo_record(JournalRecord *r, uint64 parkings)
 			break;
 		case RECORD_LEAVE:
 			break;
+		case RECORD_DEADLINE:
+			if (r->u.deadline.on_abort)
+				deadline_lower(r->object, r->u.deadline.start_before);
+			break;
 		case RECORD_LOAD_BUCKET:
 			b = &quota_buckets[r->object];
 			undo_load(&b->load, b->entry.owner);
@@ -217,6 +222,10 @@ commit_record(JournalRecord *r)
 			break;
 		case RECORD_LEAVE:
 			commit_leave(r);
+			break;
+		case RECORD_DEADLINE:
+			if (r->u.deadline.on_commit)
+				deadline_lower(r->object, r->u.deadline.start_before);
 			break;
 		case RECORD_LOAD_BUCKET:
 		case RECORD_LOAD_QUEUE:

@@ -16,6 +16,7 @@ typedef enum JournalRecordType
 	RECORD_EXTEND,				/* a permit's later end */
 	RECORD_NOTE,				/* what a flow will learn */
 	RECORD_LEAVE,				/* jobs that leave the permit of their batch */
+	RECORD_DEADLINE,			/* a job that should start in time */
 	RECORD_LOAD_BUCKET,			/* an allowance is LOADING by us */
 	RECORD_LOAD_QUEUE			/* a database's flows are LOADING by us */
 } JournalRecordType;
@@ -54,6 +55,12 @@ typedef struct JournalRecord
 			Oid			extension;	/* for permit_lock() */
 		}			leave;
 		JournalNote note;
+		struct
+		{
+			TimestampTz start_before;
+			bool		on_commit;
+			bool		on_abort;
+		}			deadline;
 	}			u;
 } JournalRecord;
 

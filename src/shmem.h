@@ -400,6 +400,14 @@ typedef struct QuotaSlot
 	pg_atomic_uint32 worker_runs;	/* that did all they had to */
 	int64		trim_position;	/* last job id looked at by the trimming of
 								 * history; the running worker's alone */
+	/* job_deadline.h; all but the first are the running worker's alone */
+	pg_atomic_uint64 deadline_low;	/* a TimestampTz: lowered to since the last
+									 * walk began; DT_NOEND = not at all */
+	TimestampTz deadline_at;	/* the mark: a start_before, */
+	int64		deadline_id;	/* and a job with that */
+	bool		deadline_walking;	/* a walk is under way */
+	TimestampTz deadline_again; /* where to look again, DT_NOEND = nowhere, */
+	int64		deadline_again_ns;	/* and when */
 } QuotaSlot;
 
 /* Providers one session may wait for. */

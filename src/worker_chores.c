@@ -26,6 +26,7 @@
 #include "event.h"
 #include "executor/spi.h"
 #include "job.h"
+#include "job_deadline.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "pgstat.h"
@@ -89,6 +90,13 @@ load_queue(Run *run)
 {
 	job_load();
 	return QUOTA_NEVER;
+}
+
+/* See job_deadline.h. */
+static int64
+fail_late_jobs(Run *run)
+{
+	return job_deadline_walk(run->slot, run->until_ns);
 }
 
 /* Moves events from the ring to the table. */
@@ -183,6 +191,7 @@ static const struct
 	const char *what;
 }			chores[] = {
 	{load_queue, "loading the queue"},
+	{fail_late_jobs, "failing jobs that were not started in time"},
 	{expire_permits, "expiring permits"},
 	{write_events, "writing events"},
 	{expire_holds, "expiring holds"},

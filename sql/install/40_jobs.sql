@@ -44,10 +44,12 @@ CREATE TABLE quota.jobs (
 	autovacuum_vacuum_cost_delay = 0
 );
 CREATE INDEX jobs_flow ON quota.jobs (flow, id);
+CREATE INDEX jobs_deadline ON quota.jobs (start_before, id) WHERE start_before IS NOT NULL;
 
 COMMENT ON TABLE quota.jobs IS
 'Jobs: INSERT them (one row, many, COPY) in your own transaction; look at them here until quota.job_retention has passed since they finished, or longer if a foreign key of yours refers to them. Workers claim them with quota_dequeue.';
 COMMENT ON INDEX quota.jobs_flow IS 'Where dequeue looks for the oldest job of a flow.';
+COMMENT ON INDEX quota.jobs_deadline IS 'Where the background worker looks for jobs that were not started in time.';
 COMMENT ON SEQUENCE quota.jobs_id_seq IS 'Numbers of jobs.';
 COMMENT ON COLUMN quota.jobs.id IS 'Number of the job; with attempt it is the fence of a lease.';
 COMMENT ON COLUMN quota.jobs.tenant IS 'For whom.';
