@@ -45,7 +45,7 @@ UPDATE quota.providers SET max_attempts = 4 WHERE provider = 'ql';
 -- back-off with full jitter: 401 jobs, the same attempt of each fails
 SELECT add('x');
 SELECT job FROM claim;
-SELECT ready_at - quota_clock() - '60 s'::interval AS steady_ahead FROM quota.leases \gset
+SELECT ready_at - quota_clock() - '60 s'::interval AS steady_ahead FROM quota.leases WHERE job_id = job('x') \gset
 SELECT quota_complete(id, attempt) FROM quota.jobs WHERE id = job('x');
 CREATE TABLE delays (class text, attempt int, retry_after int, d numeric);
 CREATE PROCEDURE delays(class text, attempts int, steady_ahead interval, retry_after int = NULL) LANGUAGE plpgsql AS $$
@@ -58,7 +58,7 @@ BEGIN
 			FROM quota_dequeue('ql', 401);
 		COMMIT;
 		INSERT INTO delays SELECT delays.class, i, delays.retry_after, extract(epoch FROM ready_at - quota_clock() - steady_ahead)
-			FROM quota.leases;
+			FROM quota.leases JOIN quota.jobs j ON j.id = job_id WHERE j.provider = 'ql';
 		PERFORM quota_clock_advance('1 h');
 	END LOOP;
 	PERFORM quota_complete(id, attempt) FROM quota_dequeue('ql', 401);
