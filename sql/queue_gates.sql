@@ -75,6 +75,46 @@ UPDATE quota.tenants SET weight = 12 WHERE tenant = 'gates_w1';
 SELECT * FROM gates_shares(40);
 CALL gates_finish();
 
+-- and reprices what the tenant was served there already
+UPDATE quota.providers SET share_unit = 'token' WHERE provider = 'gates';
+INSERT INTO quota.jobs (tenant, provider, endpoint, units)
+	SELECT 'gates_' || 10 + n % 2, 'gates', '/search', jsonb_build_object('token', CASE n WHEN 2 THEN 1000 ELSE 1 END)
+	FROM generate_series(1, 60) n;
+CREATE FUNCTION gates_order(n int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	got text = '';
+BEGIN
+	FOR i IN 1 .. n LOOP
+		PERFORM quota_clock_advance('1 s');
+		got = got || (SELECT ' ' || substr(tenant, 7) FROM gates_claim(2));
+	END LOOP;
+	RETURN got;
+END $$;
+SELECT gates_order(8);
+UPDATE quota.tenants SET weight = 1000 WHERE tenant = 'gates_10';
+SELECT gates_order(8);
+UPDATE quota.providers SET share_unit = 'request' WHERE provider = 'gates';
+CALL gates_finish();
+
+-- a claim that is rolled back has not served its tenant, in the line either
+INSERT INTO quota.jobs (tenant, provider, endpoint)
+	SELECT 'gates_' || 20 + n % 2, 'gates', '/search' FROM generate_series(1, 60) n;
+SELECT gates_order(6);
+BEGIN;
+SELECT gates_order(1);
+ROLLBACK;
+BEGIN;
+SELECT gates_order(1);
+ROLLBACK;
+BEGIN;
+SELECT gates_order(1);
+ROLLBACK;
+BEGIN;
+SELECT gates_order(1);
+ROLLBACK;
+SELECT gates_order(4);
+CALL gates_finish();
+
 -- a dear job waits for its units, and cheaper ones that come later do not take them;
 -- one that costs more than there can be is in nobody's way
 INSERT INTO quota.costs (provider, endpoint, unit, cost) VALUES
