@@ -242,7 +242,10 @@ slot_fill(uint32 index, Oid database, Oid extension, const char *provider)
 	strlcpy(slot->provider, provider, sizeof(slot->provider));
 	slot->stale_all = slot->refreshed = 0;
 	slot->stale_tenants = QUOTA_NO_INDEX;
+	slot->database_slot = provider[0] == '\0' ? index : QUOTA_NO_INDEX;
 	slot->queue_load = QUOTA_LOAD_EMPTY;
+	slot->counting = false;
+	pg_atomic_write_u32(&slot->following, 0);
 	slot->worker_pid = 0;
 	/* a database's first work is to read its queue */
 	pg_atomic_write_u64(&slot->work_due_ns,

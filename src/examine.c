@@ -8,6 +8,7 @@
 #include "examine.h"
 
 #include "credit.h"
+#include "flow.h"
 #include "permit.h"
 
 /* See examine.h. */
@@ -133,8 +134,7 @@ refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 	else
 		permit_bucket_expire(term->bucket, now_ns);
 	/* after a crash the running jobs' permits come with the queue */
-	if (b->unknown_until_ns > 0 &&
-		quota_slots[plan->database_slot].queue_load != QUOTA_LOAD_READY)
+	if (b->unknown_until_ns > 0 && !flow_queue_is_usable(plan->database_slot))
 		return DECIDE_LOAD_QUEUE;
 	if (b->kind != QUOTA_ALLOWANCE)
 		return DECIDE_DONE;

@@ -165,6 +165,7 @@ flow_get(uint32 slot, const QuotaPlan *plan, int64 hash)
 	if (plan->endpoint)
 		strlcpy(flow->endpoint, plan->endpoint, QUOTA_NAME_LEN);
 	quota_shares[share].nflows++;
+	flow_mark_new(index);
 	return index;
 }
 
@@ -197,6 +198,18 @@ flow_add_places(QuotaFlow *flow, int64 n)
 {
 	quota_tenants[quota_shares[flow->share].tenant].places.open += n;
 	quota_slots[flow->entry.owner].places.open += n;
+}
+
+/* See flow.h. */
+void
+flow_set_count(QuotaFlow *flow, int64 depth, int64 in_flight)
+{
+	int64		n = depth + in_flight - flow->depth - flow->in_flight;
+
+	flow->depth = depth;
+	flow->in_flight = in_flight;
+	quota_tenants[quota_shares[flow->share].tenant].places.unfinished += n;
+	quota_slots[flow->entry.owner].places.unfinished += n;
 }
 
 /* The tenant's weight has changed: reprices its place in every class. */
@@ -347,7 +360,7 @@ reclaim_tenants(uint32 slot)
 int
 flow_reclaim(uint32 slot)
 {
-	int			n = reclaim_flows(slot);
+	int			n = flow_queue_is_counted(slot) ? reclaim_flows(slot) : 0;
 
 	n += reclaim_shares(slot) + flow_line_reclaim(slot);
 	n += reclaim_classes(slot);

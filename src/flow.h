@@ -31,6 +31,8 @@ extern bool flow_has_class_room(uint32 slot, const QuotaPlan *plan);
  * these counts come through here.
  */
 extern void flow_count(QuotaFlow *flow, int64 depth, int64 in_flight);
+/* What is known becomes this; nothing has happened. */
+extern void flow_set_count(QuotaFlow *flow, int64 depth, int64 in_flight);
 
 /* Queue places that open transactions have taken for its jobs: n more or less. */
 extern void flow_add_places(QuotaFlow *flow, int64 n);
@@ -40,7 +42,7 @@ extern void flow_set_class(uint32 slot, int class_index,
 						   const QuotaClassRules *rules);
 
 /*
- * Forgets idle flows, shares without flows whose place in the order is over,
+ * Forgets idle flows, once their queue is counted, shares without flows whose place in the order is over,
  * classes without shares, and tenants nobody names; returns how many objects.
  */
 extern int	flow_reclaim(uint32 slot);
@@ -192,14 +194,57 @@ extern bool flow_head_is_plain(uint32 flow, int64 now_ns);
  */
 extern void flow_follow_wall(uint32 slot, int64 now_ns, TimestampTz wall_us);
 
+/* ---- flow_recount.c: before everything is known ---- */
+
+/*
+ * The flows of a database can be used; no lock needed.  Its jobs, or those of a
+ * provider's slot, are counted: counts of flows are right; neither ever ends.
+ */
+extern bool flow_queue_is_usable(uint32 database_slot);
+extern bool flow_queue_is_counted(uint32 slot);
+
+/* It has just been made. */
+extern void flow_mark_new(uint32 flow);
+/* Nothing is known of it: everything may be ready, something be due at due_ns. */
+extern void flow_raise_all(uint32 flow, int64 due_ns, int64 now_ns);
+
+/* n claims more, or less, belong to open transactions. */
+extern void flow_count_claim(QuotaFlow *flow, int n);
+/* flow_count() for what the transaction whose callback this is has committed. */
+extern void flow_count_committed(QuotaFlow *flow, int64 depth, int64 in_flight);
+
+/* What the rows say of a flow. */
+typedef struct FlowRows
+{
+	int64		depth;
+	int64		in_flight;
+	int64		lowest;			/* fresh ids; POSITION_NONE = there is none */
+	int64		highest;
+	int64		due_ns;			/* in the returned lane; QUOTA_NEVER = nothing */
+	bool		known;			/* the flow was there before, with this epoch */
+	uint64		epoch;
+} FlowRows;
+
+/* Before the snapshot of a count; returns the flow's epoch. */
+extern uint64 flow_recount_begin(uint32 flow);
+/* What the count found, no id in the table being above upto. */
+extern void flow_recount_end(uint32 flow, const FlowRows *rows, int64 upto,
+							 int64 now_ns);
+extern bool flow_was_recounted(uint32 flow);
+
+/* May the search begin with a guess?  No lock needed.  Then: it starts at id. */
+extern bool flow_may_guess(const FlowScan *scan);
+extern void flow_scan_guess(FlowScan *scan, int64 id);
+
 /* ---- called by the journal ---- */
 
 extern void flow_apply_note(uint32 flow, const JournalNote *note,
 							bool committed, int64 now_ns);
-/* a claim, its job not known yet; then its job; then the undo of both */
+/* a claim, its job not known yet; then its job; then the undo of both, or commit */
 extern void flow_apply_claim(const JournalClaim *claim);
 extern void flow_apply_claim_job(const JournalClaim *claim);
 extern void flow_apply_unclaim(const JournalClaim *claim, int64 now_ns);
+extern void flow_apply_claimed(const JournalClaim *claim);
 
 /* ---- between the flow*.c files ---- */
 

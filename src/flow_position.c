@@ -134,7 +134,7 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 
 	if (committed)
 	{
-		flow_count(f, note->depth, note->in_flight);
+		flow_count_committed(f, note->depth, note->in_flight);
 		quota_tenants[quota_shares[f->share].tenant].completed += note->completed;
 	}
 	else if (!note->on_abort)
@@ -150,7 +150,7 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 void
 flow_apply_claim(const JournalClaim *claim)
 {
-	flow_count(&quota_flows[claim->flow], -1, 1);
+	flow_count_claim(&quota_flows[claim->flow], 1);
 }
 
 /* It is known which: an expired lease's job has been in flight all along. */
@@ -163,7 +163,19 @@ flow_apply_claim_job(const JournalClaim *claim)
 	flow_set_since(flow, claim->since_ns, false);
 	if (!claim->was_running)
 		return;
-	flow_count(flow, 1, -1);
+	flow_count_claim(flow, -1);
+}
+
+/* It is final. */
+void
+flow_apply_claimed(const JournalClaim *claim)
+{
+	QuotaFlow  *flow = &quota_flows[claim->flow];
+
+	if (claim->was_running)
+		return;
+	flow_count_claim(flow, -1);
+	flow_count_committed(flow, -1, 1);
 }
 
 /* As if it had never been claimed. */
@@ -182,7 +194,7 @@ flow_apply_unclaim(const JournalClaim *claim, int64 now_ns)
 	flow_line_undo(claim->flow, &claim->line);
 
 	if (claim->job == 0 || !claim->was_running)
-		flow_count(flow, 1, -1);
+		flow_count_claim(flow, -1);
 	if (claim->job == 0)
 		return;
 	if (claim->returned_lane)

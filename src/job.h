@@ -143,6 +143,8 @@ extern int64 job_lease_arg(FunctionCallInfo fcinfo, int i, const char *name);
 
 extern uint32 job_database_slot(void);
 extern uint32 job_lock_flow(const JobNames *names, uint32 *slot);
+/* Copies what names the flow; its slot's lock is held. */
+extern void job_names_of_flow(uint32 flow, JobNames *names);
 extern void job_note(const JobNames *names, const JournalNote *note);
 extern int64 job_due_ns(char lease_state, TimestampTz ready_at, int64 now_ns,
 						TimestampTz wall_us);
@@ -164,5 +166,15 @@ extern void job_load(void);
  * job_load(); no lock held; throws.
  */
 extern bool job_may_claim(const char *provider);
+
+/* ---- job_count.c ---- */
+
+/*
+ * The same, and that the counts of unfinished jobs are right, and no flow with
+ * ready jobs is missing.  After a start of the server this may take as long as
+ * reading all of quota.jobs once.  True if they had to be counted: what was cached
+ * of flows may be gone.
+ */
+extern bool job_load_counts(void);
 
 #endif							/* QUOTA_JOB_H */

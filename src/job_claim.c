@@ -132,6 +132,8 @@ search(Claimer *c)
 {
 	Step		step;
 
+	if (flow_may_guess(&c->scan))
+		lanes_guess(&c->lanes, c->slot, &c->names, &c->scan);
 	lanes_open(&c->lanes, c->slot, &c->names, &c->scan, c->wall_us);
 	step = claim_head(c);
 	lanes_close(&c->lanes);

@@ -180,9 +180,9 @@ close_tables(Dequeue *d)
 
 /*
  * One job of each provider in turn, until there are max_jobs or none has any.  A
- * provider that had none is not asked again.
+ * provider that had none is not asked again.  Returns how many.
  */
-static void
+static int
 claim_in_turn(Dequeue *d, MemoryContext context)
 {
 	int			claimed = 0;
@@ -198,24 +198,35 @@ claim_in_turn(Dequeue *d, MemoryContext context)
 		else
 			claimed++;
 	}
+	return claimed;
 }
 
 /* One batch, of the first provider that has any. */
-static void
+static bool
 claim_one_batch(Dequeue *d, MemoryContext context)
 {
 	MemoryContext batch_context = AllocSetContextCreate(CurrentMemoryContext,
 														"quota batch",
 														ALLOCSET_SMALL_SIZES);
 
-	for (int i = 0; i < d->n; i++)
+	bool		claimed = false;
+
+	for (int i = 0; i < d->n && !claimed; i++)
 	{
 		d->claimers[i].batch_context = batch_context;
-		d->empty[i] = !claim_batch(&d->claimers[i], d->max_jobs, context);
-		if (!d->empty[i])
-			break;
+		claimed = claim_batch(&d->claimers[i], d->max_jobs, context);
+		d->empty[i] = !claimed;
 	}
 	MemoryContextDelete(batch_context);
+	return claimed;
+}
+
+/* What the call asks for; false when nothing can run. */
+static bool
+claim_any(Dequeue *d, MemoryContext context)
+{
+	return d->same_endpoint ? claim_one_batch(d, context)
+		: claim_in_turn(d, context) > 0;
 }
 
 /*
@@ -251,10 +262,12 @@ dequeue(FunctionCallInfo fcinfo, bool many)
 									ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < d.n; i++)
 		waiter_hold_for(d.claimers[i].slot);
-	if (d.same_endpoint)
-		claim_one_batch(&d, context);
-	else
-		claim_in_turn(&d, context);
+	if (!claim_any(&d, context) && job_load_counts())
+	{
+		/* there may have been jobs that were not known */
+		memset(d.empty, 0, sizeof(bool) * d.n);
+		(void) claim_any(&d, context);
+	}
 	wake_next(&d, context);
 	MemoryContextDelete(context);
 	close_tables(&d);

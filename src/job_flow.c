@@ -55,6 +55,23 @@ job_note(const JobNames *names, const JournalNote *note)
 	LWLockRelease(&quota_slots[slot].lock);
 }
 
+/* See job.h. */
+void
+job_names_of_flow(uint32 flow, JobNames *names)
+{
+	const QuotaFlow *f = &quota_flows[flow];
+	const QuotaShare *share = &quota_shares[f->share];
+	const QuotaSlot *slot = &quota_slots[f->entry.owner];
+
+	memset(names, 0, sizeof(*names));
+	strlcpy(names->provider, slot->provider, QUOTA_NAME_LEN);
+	strlcpy(names->tenant, quota_tenants[share->tenant].name, QUOTA_NAME_LEN);
+	strlcpy(names->endpoint, f->endpoint, QUOTA_NAME_LEN);
+	strlcpy(names->class_name, slot->classes[share->class_index].name,
+			QUOTA_NAME_LEN);
+	names->hash = f->hash;
+}
+
 /* When to look at a row of quota.leases, in quota clock; now_ns = it is due. */
 int64
 job_due_ns(char lease_state, TimestampTz ready_at, int64 now_ns,

@@ -161,6 +161,8 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	job_row_check_name(&row, JOB_RESOURCE, "resource");
 	job_row_check_units(&row);
 	known = job_row_flow(&row);
+	if (known_rules(known)->bounded && job_load_counts())
+		known = job_row_flow(&row);
 	dumped = knows_flow(&row, known);
 	if (!dumped)
 	{

@@ -162,6 +162,7 @@ identify(KnownFlow *known)
 		return;
 	known->identified = false;
 	known->extension = extension;
+	known->database_slot = job_database_slot();
 	known->slot = quota_slot(MyDatabaseId, extension, known->names.provider);
 	known->slot_key = quota_slots[known->slot].entry.key;
 	known->flow = QUOTA_NO_INDEX;
@@ -191,6 +192,7 @@ find_flow(KnownFlow *known)
 			quota_key_equal(&entry->key, &known->plan.flow_key))
 			return known->flow;
 	}
+	quota_slots[known->slot].database_slot = known->database_slot;
 	known->flow = flow_get(known->slot, &known->plan, known->names.hash);
 	return known->flow;
 }

@@ -36,6 +36,7 @@ typedef struct KnownFlow
 	/* where it is in shared memory; see known_lock() */
 	bool		identified;
 	Oid			extension;
+	uint32		database_slot;
 	uint32		slot;
 	QuotaKey	slot_key;
 	uint32		flow;			/* verify */

@@ -51,6 +51,12 @@ typedef struct JobLanes
 
 /* tables are open; slots are made by lanes_init() and freed with the tables */
 extern void lanes_init(JobLanes *lanes, RowTable *jobs, RowTable *leases);
+/*
+ * Before that, if flow_may_guess(): starts the search where the first ready job seems
+ * to be (job_guess.c).
+ */
+extern void lanes_guess(JobLanes *lanes, uint32 slot, const JobNames *names,
+						FlowScan *scan);
 extern void lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 					   FlowScan *scan, TimestampTz wall_us);
 /* The next ready job, oldest first; false when there is none left. */

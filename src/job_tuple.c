@@ -88,3 +88,14 @@ job_row_standing(const JobRow *row)
 		return STANDING_RUNNING;
 	return STANDING_OVER;
 }
+
+/* The same for a row in a slot. */
+Standing
+job_standing(TupleTableSlot *job)
+{
+	if (job_state_is(job, "queued"))
+		return job_int32(job, JOB_ATTEMPT) == 0 ? STANDING_FRESH : STANDING_RETRY;
+	if (job_state_is(job, "scheduled"))
+		return STANDING_SCHEDULED;
+	return job_state_is(job, "running") ? STANDING_RUNNING : STANDING_OVER;
+}

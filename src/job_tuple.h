@@ -29,6 +29,7 @@ typedef struct JobRow
 
 extern void job_row_read(JobRow *row, HeapTuple tuple, TupleDesc desc);
 extern Standing job_row_standing(const JobRow *row);
+extern Standing job_standing(TupleTableSlot *job);
 
 /* The flow its names say; see known_flow().  Throws 22023 when one is too long. */
 extern KnownFlow *job_row_flow(const JobRow *row);

@@ -402,14 +402,22 @@ journal_loading_queue(uint32 database_slot)
 	append(RECORD_LOAD_QUEUE, database_slot);
 }
 
-/* The newest load succeeded; its record must not undo it. */
+/* The database's jobs are being counted by us. */
+void
+journal_counting_queue(uint32 database_slot)
+{
+	append(RECORD_COUNT_QUEUE, database_slot);
+}
+
+/* The newest load or count succeeded; its record must not undo it. */
 void
 journal_loaded(void)
 {
 	int			i = journal_nrecords - 1;
 
 	while (journal_records[i].type != RECORD_LOAD_BUCKET &&
-		   journal_records[i].type != RECORD_LOAD_QUEUE)
+		   journal_records[i].type != RECORD_LOAD_QUEUE &&
+		   journal_records[i].type != RECORD_COUNT_QUEUE)
 		i--;
 	if (journal_records[i].type == RECORD_LOAD_BUCKET)
 		pg_atomic_fetch_sub_u32(&quota_buckets[journal_records[i].object].pins, 1);

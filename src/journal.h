@@ -113,7 +113,9 @@ extern void journal_deadline(uint32 database_slot, TimestampTz start_before,
 /* A load in progress that must fall back to EMPTY if we fail. */
 extern void journal_loading_bucket(uint32 bucket);
 extern void journal_loading_queue(uint32 database_slot);
-extern void journal_loaded(void);	/* the newest load is READY; lock held */
+extern void journal_counting_queue(uint32 database_slot);
+extern void journal_loaded(void);	/* the newest load or count succeeded; lock
+									 * held */
 
 extern bool journal_is_empty(void);
 extern void journal_init(void); /* registers the transaction callbacks */

@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 #include "permit.h"
 #include "place.h"
+#include "recount.h"
 #include "waiter.h"
 
 static uint32 locked_slot = QUOTA_NO_INDEX;
@@ -185,6 +186,10 @@ undo_record(JournalRecord *r, uint64 parkings)
 		case RECORD_LOAD_QUEUE:
 			undo_load(&quota_slots[r->object].queue_load, r->object);
 			break;
+		case RECORD_COUNT_QUEUE:
+			unlock();
+			recount_abandon(r->object);
+			break;
 	}
 }
 
@@ -192,6 +197,7 @@ undo_record(JournalRecord *r, uint64 parkings)
 static void
 commit_record(JournalRecord *r)
 {
+	QuotaFlow  *flow;
 	QuotaBucket *b;
 
 	switch ((JournalRecordType) r->type)
@@ -211,7 +217,10 @@ commit_record(JournalRecord *r)
 			pg_atomic_fetch_sub_u32(&b->pins, 1);
 			break;
 		case RECORD_CLAIM:
-			pg_atomic_fetch_sub_u32(&quota_flows[r->object].pins, 1);
+			flow = &quota_flows[r->object];
+			lock(flow->entry.owner);
+			flow_apply_claimed(&r->u.c.claim);
+			pg_atomic_fetch_sub_u32(&flow->pins, 1);
 			break;
 		case RECORD_EXTEND:
 			break;
@@ -229,6 +238,7 @@ commit_record(JournalRecord *r)
 			break;
 		case RECORD_LOAD_BUCKET:
 		case RECORD_LOAD_QUEUE:
+		case RECORD_COUNT_QUEUE:
 			undo_record(r, 0);	/* not reached: loads end in their call */
 			break;
 	}
@@ -386,11 +396,16 @@ on_xact(XactEvent event, void *arg)
 			if (!journal_is_empty() || quota_change_pending())
 				quota_error_prepare();
 			break;
+		case XACT_EVENT_PRE_COMMIT:
+			if (journal_nrecords > 0)
+				recount_announce();
+			break;
 		case XACT_EVENT_COMMIT:
 			waiter_hold();
 			quota_change_commit();
 			at_commit();
 			place_forget(InvalidSubTransactionId);
+			recount_forget();
 			waiter_release(false);
 			journal_clear();
 			break;
@@ -398,6 +413,7 @@ on_xact(XactEvent event, void *arg)
 			quota_change_abort();
 			place_forget(InvalidSubTransactionId);
 			at_abort();
+			recount_forget();
 			journal_clear();
 			break;
 		default:

@@ -18,7 +18,8 @@ typedef enum JournalRecordType
 	RECORD_LEAVE,				/* jobs that leave the permit of their batch */
 	RECORD_DEADLINE,			/* a job that should start in time */
 	RECORD_LOAD_BUCKET,			/* an allowance is LOADING by us */
-	RECORD_LOAD_QUEUE			/* a database's flows are LOADING by us */
+	RECORD_LOAD_QUEUE,			/* a database's flows are LOADING by us */
+	RECORD_COUNT_QUEUE			/* its jobs are being counted by us */
 } JournalRecordType;
 
 typedef struct JournalRecord

@@ -25,6 +25,7 @@ QuotaFlow  *quota_flows;
 QuotaLine  *quota_lines;
 QuotaPermit *quota_permits;
 QuotaWaiter *quota_waiters;
+QuotaWriter *quota_writers;
 
 static shmem_request_hook_type previous_request_hook;
 static shmem_startup_hook_type previous_startup_hook;
@@ -37,7 +38,7 @@ typedef struct Area
 	int			count;
 } Area;
 
-#define N_AREAS 9
+#define N_AREAS 10
 
 /* The arrays, in the order they are laid out. */
 static void
@@ -53,6 +54,7 @@ list_areas(Area areas[N_AREAS])
 		{(void **) &quota_lines, sizeof(QuotaLine), quota_max_flows},
 		{(void **) &quota_permits, sizeof(QuotaPermit), quota_max_permits},
 		{(void **) &quota_waiters, sizeof(QuotaWaiter), waiter_count()},
+		{(void **) &quota_writers, sizeof(QuotaWriter), MaxBackends},
 	};
 
 	memcpy(areas, list, sizeof(list));
@@ -79,7 +81,7 @@ request(void)
 	if (previous_request_hook)
 		previous_request_hook();
 	RequestAddinShmemSpace(shmem_size());
-	RequestNamedLWLockTranche("quota", 2);
+	RequestNamedLWLockTranche("quota", 3);
 }
 
 /* Points the arrays into the block. */
@@ -106,6 +108,7 @@ fill(void)
 
 	quota_shared->directory = &locks[0].lock;
 	quota_shared->events_lock = &locks[1].lock;
+	quota_shared->recount_lock = &locks[2].lock;
 	for (int i = 0; i < quota_max_providers; i++)
 	{
 		LWLockInitialize(&quota_slots[i].lock, locks[0].lock.tranche);
@@ -113,6 +116,7 @@ fill(void)
 		pg_atomic_init_u64(&quota_slots[i].work_due_ns, (uint64) QUOTA_NEVER);
 		pg_atomic_init_u32(&quota_slots[i].coming, 0);
 		pg_atomic_init_u64(&quota_slots[i].deadline_low, (uint64) DT_NOEND);
+		pg_atomic_init_u32(&quota_slots[i].following, 0);
 	}
 	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
 	{

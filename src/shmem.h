@@ -25,8 +25,8 @@
  * A slot, which owns itself, is made under the directory lock alone, before
  * anybody can find it.
  *
- * Order: a database slot's lock, a provider slot's lock, directory or
- * events_lock; never two of one kind.  permit_expire() alone asks for a database
+ * Order: a database slot's lock, a provider slot's lock, directory, events_lock or
+ * recount_lock; never two of one kind.  permit_expire() alone asks for a database
  * slot's lock while it has a provider slot's, and does not wait for it.
  * While any of these is held: no allocation, no error, no catalog access, no
  * I/O, no wait except for a lock further right in this order.
@@ -62,12 +62,17 @@ typedef struct QuotaEntry
 	bool		used;
 } QuotaEntry;
 
-/* EMPTY -> LOADING -> READY; LOADING falls back to EMPTY when its loader fails */
+/*
+ * EMPTY -> LOADING -> READY; LOADING falls back to EMPTY when its loader fails.
+ * A large queue is USABLE before it is READY: see job_load.c.
+ */
 typedef enum QuotaLoad
 {
 	QUOTA_LOAD_EMPTY,
 	QUOTA_LOAD_LOADING,
-	QUOTA_LOAD_READY
+	QUOTA_LOAD_READY,
+	QUOTA_LOAD_USABLE			/* flows can be used; what they count is not
+								 * known yet */
 } QuotaLoad;
 
 /* Whom a bucket serves: whose flows an event on it may set free. */
@@ -330,6 +335,11 @@ typedef struct QuotaFlow
 	uint64		parking;		/* blocked: number of its parking */
 	int64		depth;			/* ready or scheduled jobs, committed */
 	int64		in_flight;		/* claimed jobs, committed or open */
+	/* for counting while they change; see recount.c */
+	int64		open;			/* claims among them that are open */
+	int64		later_depth;	/* committed since the snapshot of the count */
+	int64		later_in_flight;
+	int64		guess;			/* see flow_recount.c */
 	char		endpoint[QUOTA_NAME_LEN];	/* "" = no endpoint */
 } QuotaFlow;
 
@@ -387,6 +397,8 @@ typedef struct QuotaSlot
 								 * nothing while the list is empty */
 	int64		wall_ahead_us;	/* of steady time, when due times of scheduled
 								 * jobs were last reckoned anew */
+	uint32		database_slot;	/* of the queue its flows belong to, set before
+								 * there are any; else QUOTA_NO_INDEX */
 	/* what job_refresh.c has to read again: everything, while these differ */
 	uint64		stale_all;		/* times that everything became stale */
 	uint64		refreshed;		/* stale_all when everything was last read */
@@ -394,7 +406,10 @@ typedef struct QuotaSlot
 
 	/* database slot only */
 	uint8		queue_load;		/* QuotaLoad of all flows of the database */
-	ConditionVariable load_cv;	/* loads of this slot's objects finished */
+	bool		counting;		/* somebody counts its jobs, */
+	pg_atomic_uint32 following;	/* and commits have to heed that; recount.c */
+	ConditionVariable load_cv;	/* loads of this slot's objects, or a count,
+								 * finished */
 	pg_atomic_uint64 work_due_ns;	/* when a background worker is wanted */
 	int			worker_pid;		/* 0 = none; protected by lock */
 	pg_atomic_uint32 worker_runs;	/* that did all they had to */
@@ -430,6 +445,19 @@ typedef struct QuotaWaiter
 	Latch	   *latch;			/* set before state says that it waits */
 	QuotaWaitPlace places[QUOTA_MAX_WAIT_PROVIDERS];
 } QuotaWaiter;
+
+/*
+ * The commit of one backend, which writes xid and database without a lock; see
+ * recount.c.
+ */
+typedef struct QuotaWriter
+{
+	TransactionId xid;			/* invalid = none */
+	Oid			database;
+	TransactionId seen;			/* shown by the snapshot of a count; under
+								 * recount_lock */
+	char		padding[PG_CACHE_LINE_SIZE - 3 * sizeof(uint32)];
+} QuotaWriter;
 
 /* Change counters, hashed by database and tenant; see change.c. */
 #define QUOTA_N_GENERATIONS 1024
@@ -473,6 +501,7 @@ typedef struct QuotaShared
 {
 	LWLock	   *directory;		/* see LOCKING above */
 	LWLock	   *events_lock;
+	LWLock	   *recount_lock;	/* see recount.c */
 
 	uint8		secret[32];		/* key of all QuotaKeys */
 	int64		crash_epoch;	/* random; rows born in it start full */
@@ -514,6 +543,7 @@ extern PGDLLIMPORT QuotaFlow *quota_flows;
 extern PGDLLIMPORT QuotaLine *quota_lines;
 extern PGDLLIMPORT QuotaPermit *quota_permits;
 extern PGDLLIMPORT QuotaWaiter *quota_waiters;
+extern PGDLLIMPORT QuotaWriter *quota_writers;	/* by backend */
 
 /* shmem.c */
 extern void quota_shmem_init(void);

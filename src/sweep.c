@@ -44,6 +44,7 @@ in_use(uint32 slot)
 			pg_atomic_read_u32(&quota_flows[i].pins) > 0)
 			return true;
 	return quota_slots[slot].queue_load == QUOTA_LOAD_LOADING ||
+		quota_slots[slot].counting ||
 		(quota_slots[slot].worker_pid != 0 &&
 		 quota_slots[slot].worker_pid != MyProcPid);
 }

@@ -16,6 +16,7 @@
 
 #include "access/xlog.h"
 #include "commands/extension.h"
+#include "flow.h"
 #include "flow_gate.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -299,6 +300,7 @@ typedef struct FlowRow
 {
 	QuotaFlow	flow;
 	int64		opens_ns;
+	bool		counted;		/* depth and in_flight are right */
 	char		provider[QUOTA_NAME_LEN];
 	char		tenant[QUOTA_NAME_LEN];
 	char		class[QUOTA_NAME_LEN];
@@ -317,6 +319,7 @@ copy_flow(const View *view, uint32 index, FlowRow *row)
 	share = &quota_shares[flow->share];
 	row->flow = *flow;
 	row->opens_ns = flow_opens_ns(flow);
+	row->counted = flow_queue_is_counted(flow->entry.owner);
 	strlcpy(row->provider, slot->provider, sizeof(row->provider));
 	strlcpy(row->tenant, quota_tenants[share->tenant].name, sizeof(row->tenant));
 	strlcpy(row->class, slot->classes[share->class_index].name,
@@ -357,8 +360,8 @@ quota_stat_flows(PG_FUNCTION_ARGS)
 			put_instant(&view, row->opens_ns);
 		else
 			put_null(&view);
-		put_int64(&view, row->flow.depth);
-		put_int64(&view, row->flow.in_flight);
+		put(&view, Int64GetDatum(row->flow.depth), !row->counted);
+		put(&view, Int64GetDatum(row->flow.in_flight), !row->counted);
 		put_row(&view);
 	}
 	PG_RETURN_NULL();

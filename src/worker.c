@@ -56,6 +56,7 @@
 #define MAX_BACKOFF_NS		(120 * QUOTA_NS_PER_S)
 #define CLOSED_PAUSE_NS		(60 * QUOTA_NS_PER_S)	/* database without access */
 #define MAX_SLEEP_NS		(60 * QUOTA_NS_PER_S)
+#define FIND_PAUSE_NS		(1 * QUOTA_NS_PER_S)	/* while looking for databases */
 
 /* What the launcher knows of the workers of one database slot. */
 typedef struct Place
@@ -263,7 +264,7 @@ serve(Place *place, const Order *order)
 static int64
 launch(void)
 {
-	int64		sleep_ns = MAX_SLEEP_NS;
+	int64		sleep_ns = quota_find_next() ? FIND_PAUSE_NS : MAX_SLEEP_NS;
 
 	for (uint32 i = 0; i < (uint32) quota_max_providers; i++)
 	{
@@ -317,6 +318,7 @@ quota_launcher_main(Datum arg)
 								 ALLOCSET_DEFAULT_SIZES);
 	before_shmem_exit(launcher_exit, (Datum) 0);
 	quota_shared->launcher_latch = MyLatch;
+	quota_find_begin();
 
 	while (!ShutdownRequestPending)
 	{

@@ -36,6 +36,17 @@ extern bool quota_sweep_gone(void);
 /* What the server starts; named by their strings. */
 extern PGDLLEXPORT void quota_launcher_main(Datum arg);
 extern PGDLLEXPORT void quota_worker_main(Datum arg);
+extern PGDLLEXPORT void quota_finder_main(Datum arg);
+
+/* ---- worker_find.c: for the launcher ---- */
+
+/* Lists the databases there are.  May throw. */
+extern void quota_find_begin(void);
+/*
+ * Goes on looking into those that nobody knows; false when there is nothing left to
+ * do.  The end of a worker of its wakes the launcher.
+ */
+extern bool quota_find_next(void);
 
 /* ---- worker_chores.c ---- */
 

@@ -84,11 +84,11 @@ execute(const char *command, int nargs, Oid *types, Datum *values,
 
 /* ---- the chores ---- */
 
-/* So that the first claim need not wait for it. */
+/* So that nobody need wait for it. */
 static int64
 load_queue(Run *run)
 {
-	job_load();
+	(void) job_load_counts();
 	return QUOTA_NEVER;
 }
 

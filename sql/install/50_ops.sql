@@ -156,8 +156,8 @@ COMMENT ON COLUMN quota.stat_flows.reason IS
 COMMENT ON COLUMN quota.stat_flows.wake_at IS
 'Parked: when it is looked at again; NULL = when something changes.';
 COMMENT ON COLUMN quota.stat_flows.depth IS
-'Jobs queued or scheduled.';
-COMMENT ON COLUMN quota.stat_flows.in_flight IS 'Jobs running.';
+'Jobs queued or scheduled; NULL for some seconds after a start, until a large queue is counted.';
+COMMENT ON COLUMN quota.stat_flows.in_flight IS 'Jobs running; NULL like depth.';
 
 CREATE FUNCTION quota.stat_permits_rows(
 	OUT permit bigint,
