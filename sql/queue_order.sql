@@ -200,6 +200,99 @@ CALL flood('order_old', 60, '1 h');
 SELECT s.label, s.at - j.run_at BETWEEN '30 s' AND '31 s' AS in_time
 FROM served s, quota.jobs j WHERE s.class = 'low' AND j.payload = '"scheduled"';
 
+-- ---- direct calls count ----
+
+INSERT INTO quota.providers (provider, safety) VALUES ('order_direct', 1), ('order_cost', 1);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('order_direct', 'rate', 1000000, '1 s', 1000000);
+INSERT INTO quota.jobs (tenant, provider)
+	SELECT t, 'order_direct' FROM unnest('{order_a,order_b,order_c}'::text[]) t, generate_series(1, 1000);
+-- sixty direct calls of b, then sixty that are rolled back
+CREATE PROCEDURE call_and_serve(lost boolean) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..300 LOOP
+		IF i % 5 = 0 THEN
+			PERFORM quota_acquire('order_b', 'order_direct');
+			IF lost THEN
+				ROLLBACK;
+			ELSE
+				COMMIT;
+			END IF;
+		END IF;
+		CALL serve('order_direct', 1);
+	END LOOP;
+END $$;
+TRUNCATE served RESTART IDENTITY;
+CALL call_and_serve(false);
+SELECT tenant, count(*) FROM served GROUP BY 1 ORDER BY 1;
+TRUNCATE served RESTART IDENTITY;
+CALL call_and_serve(true);
+SELECT tenant, count(*) FROM served GROUP BY 1 ORDER BY 1;
+-- a savepoint too; the calls before it stay
+TRUNCATE served RESTART IDENTITY;
+DO $$
+BEGIN
+	FOR i IN 1..300 LOOP
+		BEGIN
+			PERFORM quota_acquire('order_b', 'order_direct');
+			RAISE division_by_zero;
+		EXCEPTION WHEN division_by_zero THEN
+		END;
+		INSERT INTO served (tenant) SELECT tenant FROM quota_dequeue('order_direct');
+	END LOOP;
+END $$;
+SELECT tenant, count(*) FROM served GROUP BY 1 ORDER BY 1;
+SELECT count(quota_complete(id, attempt)::text) FROM quota.jobs WHERE provider = 'order_direct' AND state = 'running';
+-- a thousand of them are no more than one job: it is served in the second round
+SELECT count((quota_acquire('order_b', 'order_direct')).admitted) FROM generate_series(1, 1000);
+TRUNCATE served RESTART IDENTITY;
+CALL serve('order_direct', 6);
+SELECT count(*) FILTER (WHERE tenant = 'order_b') >= 1 AS served FROM served;
+-- of another class they are no business of this one
+TRUNCATE served RESTART IDENTITY;
+DO $$
+BEGIN
+	FOR i IN 1..300 LOOP
+		PERFORM quota_acquire('order_b', 'order_direct', class => 'interactive');
+		CALL serve('order_direct', 1);
+	END LOOP;
+END $$;
+SELECT tenant, count(*) FROM served GROUP BY 1 ORDER BY 1;
+DROP PROCEDURE call_and_serve;
+
+-- ---- costs known when the job is done ----
+
+-- all are charged 10; those of a cost 30, those of b 5, and so they share
+INSERT INTO quota.costs (provider, endpoint, unit, cost) VALUES ('order_cost', NULL, 'request', 10);
+INSERT INTO quota.jobs (tenant, provider)
+	SELECT t, 'order_cost' FROM unnest('{order_a,order_b}'::text[]) t, generate_series(1, 600);
+CREATE PROCEDURE serve_at_cost(claims int, lost boolean = false) LANGUAGE plpgsql AS $$
+DECLARE
+	c quota_job;
+BEGIN
+	FOR i IN 1..claims LOOP
+		SELECT * INTO c FROM quota_dequeue('order_cost');
+		COMMIT;
+		IF lost THEN
+			PERFORM quota_complete(c.id, c.attempt, units => '{"request": 1000000}');
+			ROLLBACK;
+			PERFORM quota_complete(c.id, c.attempt);
+		ELSE
+			PERFORM quota_complete(c.id, c.attempt, units => jsonb_build_object('request', CASE c.tenant WHEN 'order_a' THEN 30 ELSE 5 END));
+		END IF;
+		INSERT INTO served (tenant, cost) VALUES (c.tenant, CASE c.tenant WHEN 'order_a' THEN 30 ELSE 5 END);
+		COMMIT;
+	END LOOP;
+END $$;
+TRUNCATE served RESTART IDENTITY;
+CALL serve_at_cost(350);
+SELECT tenant, count(*), sum(cost) FROM served GROUP BY 1 ORDER BY 1;
+SELECT abs(sum(CASE tenant WHEN 'order_a' THEN cost ELSE -cost END)) <= 35 AS fair FROM served;
+-- not before it is committed
+TRUNCATE served RESTART IDENTITY;
+CALL serve_at_cost(100, true);
+SELECT tenant, count(*) BETWEEN 48 AND 52 AS half FROM served GROUP BY 1 ORDER BY 1;
+DROP PROCEDURE serve_at_cost;
+
 SELECT * FROM quota_audit();
 DROP VIEW windows;
 DROP PROCEDURE serve, flood;

@@ -366,6 +366,15 @@ count_outcome(QuotaPlan *plan, const TermState *states, const QuotaVerdict *v)
 	}
 }
 
+/* A direct call was admitted: it counts in the tenant's share of jobs. */
+static void
+count_direct(QuotaPlan *plan, const QuotaAsk *ask)
+{
+	int64		cost = quota_units_of(ask->units, plan->share_unit);
+
+	flow_direct(plan, cost >= 0 ? Max(cost, 1) : plan->share_cost);
+}
+
 /* A verdict that says nothing yet. */
 static void
 verdict_init(QuotaVerdict *v)
@@ -464,6 +473,9 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 		v->remaining -= v->granted;
 	if (is_counted(ask, v))
 		count_outcome(plan, states, v);
+	if (v->granted > 0 && !ask->dry && !ask->is_job &&
+		ask->batch == QUOTA_BATCH_NONE && ask->only_unit == NULL)
+		count_direct(plan, ask);
 	return DECIDE_DONE;
 }
 
@@ -526,7 +538,7 @@ quota_examine(const QuotaCall *call, const QuotaAsk *ask, TermState *states,
 		DecideResult result;
 		int			what = 0;
 
-		journal_reserve(QUOTA_MAX_TERMS);
+		journal_reserve(QUOTA_MAX_TERMS + 1);
 		quota_lock_plan(plan);
 		result = decide(plan, ask, quota_now_ns(), quota_wall_us(), states,
 						verdict, &what);

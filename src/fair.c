@@ -9,6 +9,10 @@
  * V; were V to follow it down, a tenant joining then would be placed before
  * everybody else who has waited since.
  *
+ * A call that a tenant makes beside the order puts its start one call ahead of V,
+ * if it isn't there already: it counts as if the tenant had just been served, but
+ * however many there are, they never count as more than one.
+ *
  * A tenant that comes back after having had nothing to run, for whatever
  * reason, joins at V or at its own start, whichever is later: it keeps its
  * debt (else one that drains and refills would beat a steady backlog) but gets
@@ -20,14 +24,18 @@
 
 #define FAIR_SCALE (((fair_time) 1000) << 48)
 
+/* Virtual time of a cost at this weight; towards zero: the same everywhere. */
+static fair_time
+span_of(int64_t cost, int64_t weight_milli)
+{
+	return cost * FAIR_SCALE / weight_milli;
+}
+
 /* The start follows whatever else of the tag has changed. */
 static void
 settle_start(FairTag *tag)
 {
-	fair_time	debt = tag->cost_at * FAIR_SCALE;
-
-	/* towards zero: the same on every machine */
-	tag->start = tag->v_at + debt / tag->weight_milli;
+	tag->start = tag->v_at + span_of(tag->cost_at, tag->weight_milli);
 }
 
 /* Reprices the debt; the caller puts the tag to its new place in the order. */
@@ -106,6 +114,67 @@ fair_undo(FairTag *tag, const FairCharge *charge)
 	}
 	else
 		tag->cost_at -= charge->cost;
+	settle_start(tag);
+}
+
+/* What was charged before turned out to cost so much more; negative: less. */
+void
+fair_correct(FairTag *tag, int64_t difference)
+{
+	tag->cost_at += difference;
+	settle_start(tag);
+}
+
+/* Would a call beside the order move the tag? */
+bool
+fair_may_lead(const FairTag *tag, const FairClock *clock, int64_t cost)
+{
+	return clock->now + span_of(cost, tag->weight_milli) > tag->start;
+}
+
+/*
+ * The tenant makes a call beside the order: its start goes ahead of virtual time by
+ * that call, unless it is there already.  For calls that fair_may_lead().
+ */
+void
+fair_lead(FairTag *tag, const FairClock *clock, int64_t cost, FairLead *lead)
+{
+	fair_time	before = tag->start;
+	fair_time	call = span_of(cost, tag->weight_milli);
+
+	if (lead->moved == 0)
+	{
+		lead->v_before = tag->v_at;
+		lead->cost_before = tag->cost_at;
+	}
+	tag->v_at = clock->now;
+	tag->cost_at = cost;
+	settle_start(tag);
+	lead->moved += tag->start - before;
+	if (lead->moved > call)
+		lead->moved = call;
+	lead->v_after = tag->v_at;
+	lead->cost = cost;
+}
+
+/*
+ * The calls were not made after all.  Exactly so when nothing happened to the tag
+ * since, and they have moved it by no more than one of them; else that much is
+ * given back.
+ */
+void
+fair_unlead(FairTag *tag, const FairLead *lead)
+{
+	FairTag		before = *tag;
+
+	before.v_at = lead->v_before;
+	before.cost_at = lead->cost_before;
+	settle_start(&before);
+	if (tag->v_at == lead->v_after && tag->cost_at == lead->cost &&
+		tag->start - before.start <= lead->moved)
+		*tag = before;
+	else
+		tag->v_at -= lead->moved;
 	settle_start(tag);
 }
 

@@ -54,11 +54,30 @@ typedef struct FairCharge
 	bool		added;			/* to an earlier charge, by fair_add() */
 } FairCharge;
 
+/*
+ * What calls beside the order have moved a tag by, for an undo; all zero when new.
+ * Several may be kept in one.
+ */
+typedef struct FairLead
+{
+	fair_time	moved;			/* start, at most by one call */
+	fair_time	v_before;		/* before the first of them */
+	int64_t		cost_before;
+	fair_time	v_after;		/* right after the last */
+	int64_t		cost;			/* of the last */
+} FairLead;
+
 extern void fair_set_weight(FairTag *tag, int64_t weight_milli);
 extern void fair_join(FairTag *tag, const FairClock *clock);
 extern FairCharge fair_charge(FairTag *tag, FairClock *clock, int64_t cost);
 extern FairCharge fair_add(FairTag *tag, int64_t cost);
 extern void fair_undo(FairTag *tag, const FairCharge *charge);
+extern void fair_correct(FairTag *tag, int64_t difference);
+extern bool fair_may_lead(const FairTag *tag, const FairClock *clock,
+						  int64_t cost);
+extern void fair_lead(FairTag *tag, const FairClock *clock, int64_t cost,
+					  FairLead *lead);
+extern void fair_unlead(FairTag *tag, const FairLead *lead);
 extern bool fair_precedes(const FairTag *a, const FairTag *b);
 
 #endif							/* QUOTA_FAIR_H */

@@ -34,6 +34,9 @@ flow_slot_init(uint32 slot)
 		s->classes[i].ages.ph_compare = flow_compare_ages;
 	}
 	memset(&s->order, 0, sizeof(s->order));
+	s->nshares = 0;
+	/* plans that knew another slot in this place must not match by chance */
+	s->shares_made = (uint64) quota_now_ns();
 	memset(&s->places, 0, sizeof(s->places));
 	memset(&s->timers, 0, sizeof(s->timers));
 	s->timers.ph_compare = flow_compare_timers;
@@ -126,6 +129,8 @@ get_share(uint32 slot, const QuotaPlan *plan)
 	share->tenant = tenant;
 	share->class_index = (uint32) class_index;
 	quota_slots[slot].classes[class_index].nshares++;
+	quota_slots[slot].nshares++;
+	quota_slots[slot].shares_made++;
 	share->flows.ph_compare = flow_compare_flows;
 	weight = quota_tenants[tenant].weight_milli;
 	fair_set_weight(&share->tag, weight > 0 ? weight : UNKNOWN_WEIGHT_MILLI);
@@ -255,10 +260,10 @@ flow_is_forgettable(QuotaFlow *flow)
  * its class has no flows, so that nobody is ahead of anybody.
  */
 static bool
-share_is_forgettable(const QuotaShare *share, const QuotaClass *class,
+share_is_forgettable(QuotaShare *share, const QuotaClass *class,
 					 bool class_is_busy)
 {
-	return share->nflows == 0 &&
+	return share->nflows == 0 && pg_atomic_read_u32(&share->pins) == 0 &&
 		(!class_is_busy || share->tag.start <= class->clock.now);
 }
 
@@ -312,6 +317,7 @@ reclaim_shares(uint32 slot)
 		dlist_delete(&share->tenant_node);
 		pg_atomic_fetch_sub_u32(&quota_tenants[share->tenant].pins, 1);
 		classes[class].nshares--;
+		quota_slots[slot].nshares--;
 		quota_remove_share(i);
 		n++;
 	}

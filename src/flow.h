@@ -78,6 +78,17 @@ extern void flow_charge(JournalClaim *claim, int64 cost, ClassWhy why,
  */
 extern void flow_set_since(QuotaFlow *flow, int64 since_ns, bool seen);
 
+/* ---- flow_direct.c: calls beside the queue, and costs known late ---- */
+
+/*
+ * A direct call of this cost was admitted; the locks of the plan are held, and one
+ * record was reserved in the journal.
+ */
+extern void flow_direct(QuotaPlan *plan, int64 cost);
+extern void flow_apply_unlead(uint32 share, const FairLead *lead);
+/* A job of the flow has cost so much more than it was charged; negative: less. */
+extern void flow_correct(QuotaFlow *flow, int64 difference);
+
 /* ---- flow_park.c: flows that can't run ---- */
 
 /* Makes ready what time has made ready; to be called before picking. */

@@ -136,6 +136,8 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 	{
 		flow_count_committed(f, note->depth, note->in_flight);
 		quota_tenants[quota_shares[f->share].tenant].completed += note->completed;
+		if (note->cost != 0)
+			flow_correct(f, note->cost);
 	}
 	else if (!note->on_abort)
 		return;

@@ -7,6 +7,7 @@
 #include "error.h"
 #include "job_batch.h"
 #include "utils/builtins.h"
+#include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
 /* See job_hold.h. */
@@ -152,6 +153,28 @@ held_worker(Held *h)
 	return job_text(h->lease, LEASE_WORKER);
 }
 
+/*
+ * What the job has cost more, in the unit that shares go by, than it was charged
+ * when it was claimed; by the cost map of now, if it had no units of its own.
+ */
+static int64
+cost_difference(Held *h, const QuotaUnits *units)
+{
+	QuotaCall	call = job_call_of(&h->names);
+	QuotaPlan  *plan = quota_plan_unchecked(&call);
+	int64		actual = plan ? quota_units_of(units, plan->share_unit) : -1;
+	int64		own = -1;
+	bool		isnull;
+	Datum		value = slot_getattr(h->job, JOB_UNITS, &isnull);
+
+	if (actual < 0)
+		return 0;
+	if (!isnull)
+		own = quota_units_of(quota_units_parse(DatumGetJsonbP(value)),
+							 plan->share_unit);
+	return Max(actual, 1) - (own >= 0 ? Max(own, 1) : plan->share_cost);
+}
+
 /* See job_hold.h. */
 void
 held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
@@ -166,6 +189,8 @@ held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 	if (due_ns != QUOTA_NEVER)
 		note.place = quota_steady_of(due_ns);
 	note.completed = completed;
+	if (units)
+		note.cost = cost_difference(h, units);
 	if (permit != 0)
 		quota_settle_permit(permit, billed, units);
 	batch_leave(h->lease);

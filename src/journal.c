@@ -144,6 +144,21 @@ journal_take(uint32 bucket, int64 n, uint32 *hint)
 	bucket_take_note(&r->u.take, &b->rate, n);
 }
 
+/* See journal.h. */
+FairLead *
+journal_lead(uint32 share, uint32 *hint)
+{
+	JournalRecord *r;
+
+	if (matches((int) *hint, RECORD_LEAD, share))
+		return &journal_records[*hint].u.lead;
+	*hint = (uint32) journal_nrecords;
+	r = append(RECORD_LEAD, share);
+	memset(&r->u.lead, 0, sizeof(r->u.lead));
+	pg_atomic_fetch_add_u32(&quota_shares[share].pins, 1);
+	return &r->u.lead;
+}
+
 /* See journal.h; applies a positive n to the bucket itself. */
 void
 journal_adjust(uint32 bucket, int64 n)
@@ -238,6 +253,7 @@ merge_note(JournalNote *into, const JournalNote *note)
 	into->depth += note->depth;
 	into->in_flight += note->in_flight;
 	into->completed += note->completed;
+	into->cost += note->cost;
 	into->places += note->places;
 	if (note->due_ns == QUOTA_NEVER)
 		return;

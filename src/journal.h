@@ -64,6 +64,7 @@ typedef struct JournalNote
 	bool		gone;			/* and of the returned lane only then: else the
 								 * row has left its place */
 	int64		completed;		/* added to the tenant's completed jobs */
+	int64		cost;			/* that jobs have cost more than was charged */
 	int64		places;			/* queue places taken now; given up at either
 								 * end, at COMMIT for unfinished jobs that the
 								 * same note counts; see place.c */
@@ -78,6 +79,10 @@ extern void journal_undo(JournalMark mark); /* no lock held */
  * With a hint (kept by the caller) it merges with the record of an earlier take.
  */
 extern void journal_take(uint32 bucket, int64 n, uint32 *hint);
+/*
+ * What fair_lead() is about to move the tag of the share by; with a hint as above.
+ */
+extern FairLead *journal_lead(uint32 share, uint32 *hint);
 extern void journal_adjust(uint32 bucket, int64 n); /* n > 0: taken now; n < 0:
 													 * given at commit; 0: only
 													 * pinned until the end */

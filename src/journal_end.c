@@ -153,6 +153,11 @@ undo_record(JournalRecord *r, uint64 parkings)
 			permit_bucket_opened(r->object, parkings);
 			pg_atomic_fetch_sub_u32(&b->pins, 1);
 			break;
+		case RECORD_LEAD:
+			lock(quota_shares[r->object].entry.owner);
+			flow_apply_unlead(r->object, &r->u.lead);
+			pg_atomic_fetch_sub_u32(&quota_shares[r->object].pins, 1);
+			break;
 		case RECORD_CLAIM:
 			flow = &quota_flows[r->object];
 			lock(flow->entry.owner);
@@ -215,6 +220,9 @@ commit_record(JournalRecord *r)
 				permit_bucket_opened(r->object, 0);
 			}
 			pg_atomic_fetch_sub_u32(&b->pins, 1);
+			break;
+		case RECORD_LEAD:
+			pg_atomic_fetch_sub_u32(&quota_shares[r->object].pins, 1);
 			break;
 		case RECORD_CLAIM:
 			flow = &quota_flows[r->object];

@@ -12,6 +12,7 @@ typedef enum JournalRecordType
 {
 	RECORD_TAKE,				/* token bucket: units taken */
 	RECORD_ADJUST,				/* allowance: units taken now or given later */
+	RECORD_LEAD,				/* a share's tag: moved by direct calls */
 	RECORD_CLAIM,				/* a job */
 	RECORD_EXTEND,				/* a permit's later end */
 	RECORD_NOTE,				/* what a flow will learn */
@@ -26,10 +27,11 @@ typedef struct JournalRecord
 {
 	uint8		type;
 	SubTransactionId sub;
-	uint32		object;			/* index of bucket, flow, slot or permit */
+	uint32		object;			/* index of bucket, share, flow, slot or permit */
 	union
 	{
 		BucketTake	take;
+		FairLead	lead;
 		struct
 		{
 			int64		taken;

@@ -75,6 +75,9 @@ typedef struct QuotaPlan
 	QuotaKey	tenant_key;		/* QUOTA_SPACE_TENANT */
 	uint32		tenant_index;	/* where it was last found; verify */
 	QuotaKey	share_key;
+	uint32		share_index;	/* where it was last found; verify */
+	uint64		shares_seen;	/* slot->shares_made at the last search for it */
+	uint32		lead_hint;		/* of journal.c: where this share's record was */
 	QuotaKey	flow_key;
 	bool		suspended;
 	int64		weight_milli;

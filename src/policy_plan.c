@@ -396,6 +396,8 @@ fill_plan(QuotaPlan *plan, const PolicySource *s)
 	plan->slot = s->slot;
 	plan->database_slot = s->database_slot;
 	plan->tenant_index = QUOTA_NO_INDEX;
+	plan->share_index = QUOTA_NO_INDEX;
+	plan->lead_hint = QUOTA_NO_INDEX;
 	plan->suspended = tenant->suspended;
 	plan->weight_milli = tenant->weight_milli > 0 ? tenant->weight_milli
 		: s->tier ? s->tier->weight_milli : 1000;

@@ -273,6 +273,7 @@ typedef struct QuotaShare
 	dlist_node	tenant_node;	/* in tenant->shares */
 	uint32		class_index;
 	uint32		nflows;
+	pg_atomic_uint32 pins;		/* journal records that name it */
 	FairTag		tag;			/* place in the fair order */
 	bool		queued;			/* node is in slot->classes[].heap */
 	pairingheap_node node;
@@ -378,6 +379,8 @@ typedef struct QuotaSlot
 	pairingheap permits;		/* OPEN and LIVE permits by expiry */
 	QuotaClass	classes[QUOTA_MAX_CLASSES];
 	ClassOrder	order;			/* between the classes, by the same index */
+	uint32		nshares;		/* of all classes */
+	uint64		shares_made;	/* moves with every new share; starts anywhere */
 	QuotaPlaces places;			/* of all tenants */
 	pairingheap timers;			/* flows by wake_ns */
 	pairingheap gates;			/* buckets by gate_ns */

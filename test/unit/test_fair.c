@@ -480,6 +480,140 @@ UNIT_TEST(undo_leaves_virtual_time_alone)
 	CHECK(tenants[2].tag.start == v);
 }
 
+/* ---- calls beside the order ---- */
+
+static FairLead
+lead(int i, int64_t cost)
+{
+	FairLead	l = {0};
+
+	if (fair_may_lead(&tenants[i].tag, &class_clock, cost))
+		fair_lead(&tenants[i].tag, &class_clock, cost, &l);
+	return l;
+}
+
+/* They count, but a thousand no more than one. */
+UNIT_TEST(direct_calls_lead_by_one_job_at_most)
+{
+	begin(4);
+	for (int i = 0; i < 4; i++)
+		come(i);
+	for (int n = 0; n < 40; n++)
+		dispatch(1);
+	for (int n = 0; n < 1000; n++)
+		lead(0, 1);
+	tenants[0].jobs = 0;
+	for (int n = 0; n < 8; n++)
+		dispatch(1);
+	CHECK(tenants[0].jobs >= 1 && tenants[0].jobs <= 2);
+}
+
+/* Jobs of one in four, of 1000, that makes so many calls in so many dispatches. */
+static int
+jobs_beside_calls(int calls_per_dispatch, int in)
+{
+	begin(4);
+	random_state = 1;
+	for (int i = 0; i < 4; i++)
+		come(i);
+	for (int n = 0; n < 1000; n++)
+	{
+		for (int k = 0; k < calls_per_dispatch; k++)
+			if (random_below((uint32_t) in) == 0)
+				lead(3, 1);
+		dispatch(1);
+	}
+	printf("#   %d calls in %d dispatches: %d jobs\n", calls_per_dispatch, in,
+		   tenants[3].jobs);
+	return tenants[3].jobs;
+}
+
+/*
+ * They are service: who calls half as often as its share gets fewer jobs, who calls
+ * all the time waits until all others are served.
+ */
+UNIT_TEST(direct_calls_are_service)
+{
+	CHECK_EQ(jobs_beside_calls(0, 1), 250);
+	CHECK(jobs_beside_calls(1, 8) < 225);
+	CHECK(jobs_beside_calls(1, 4) < 200);
+	CHECK(jobs_beside_calls(1, 1) < 100);
+}
+
+/* A lead never pulls a tag back, and virtual time stays. */
+UNIT_TEST(lead_moves_forward_only)
+{
+	fair_time	v;
+	fair_time	start;
+
+	begin(2);
+	come(0);
+	come(1);
+	charge(0, 100);
+	v = class_clock.now;
+	start = tenants[0].tag.start;
+	lead(0, 7);
+	CHECK(tenants[0].tag.start == start);
+	lead(1, 7);
+	CHECK(tenants[1].tag.start > v);
+	CHECK(class_clock.now == v);
+}
+
+UNIT_TEST(undone_lead_is_exact)
+{
+	FairTag		before;
+	FairLead	l = {0};
+	fair_time	call;
+
+	begin(2);
+	come(0);
+	come(1);
+	for (int n = 0; n < 10; n++)
+		dispatch(3);
+	before = tenants[0].tag;
+	fair_lead(&tenants[0].tag, &class_clock, 100, &l);
+	CHECK(tenants[0].tag.start > before.start);
+	fair_unlead(&tenants[0].tag, &l);
+	CHECK(memcmp(&before, &tenants[0].tag, sizeof(before)) == 0);
+
+	/* however long they held it up, no more than one call comes back */
+	memset(&l, 0, sizeof(l));
+	class_clock.now = tenants[0].tag.start;
+	fair_lead(&tenants[0].tag, &class_clock, 1, &l);
+	call = tenants[0].tag.start - class_clock.now;
+	for (int n = 0; n < 1000; n++)
+	{
+		class_clock.now += call;
+		fair_lead(&tenants[0].tag, &class_clock, 1, &l);
+	}
+	fair_unlead(&tenants[0].tag, &l);
+	CHECK(tenants[0].tag.start == class_clock.now);
+	/* nor when a job was charged since */
+	memset(&l, 0, sizeof(l));
+	fair_lead(&tenants[0].tag, &class_clock, 1, &l);
+	charge(0, 5);
+	fair_unlead(&tenants[0].tag, &l);
+	CHECK(tenants[0].tag.start == class_clock.now - call + 5 * call);
+}
+
+/* What a job has cost counts, whenever it is known. */
+UNIT_TEST(corrected_cost_is_the_cost)
+{
+	begin(2);
+	come(0);
+	come(1);
+	for (int n = 0; n < 3000; n++)
+	{
+		int			i = pick();
+
+		charge(i, 10);
+		fair_correct(&tenants[i].tag, i == 0 ? 20 : -5);
+		tenants[i].served += i == 0 ? 20 : -5;
+	}
+	CHECK(tenants[0].served - tenants[1].served <= 35);
+	CHECK(tenants[1].served - tenants[0].served <= 35);
+}
+
 int
 main(void)
 {
@@ -497,5 +631,10 @@ main(void)
 	UNIT_RUN(undo_of_the_newest_is_exact);
 	UNIT_RUN(undo_in_any_order_returns_to_the_start);
 	UNIT_RUN(undo_leaves_virtual_time_alone);
+	UNIT_RUN(direct_calls_lead_by_one_job_at_most);
+	UNIT_RUN(direct_calls_are_service);
+	UNIT_RUN(lead_moves_forward_only);
+	UNIT_RUN(undone_lead_is_exact);
+	UNIT_RUN(corrected_cost_is_the_cost);
 	UNIT_MAIN_END();
 }
