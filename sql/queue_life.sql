@@ -233,6 +233,93 @@ SELECT count(quota_complete(id, attempt)::text) FROM quota_dequeue('ql', 100);
 SELECT * FROM flows WHERE depth <> 0 OR in_flight <> 0;
 DELETE FROM quota.jobs WHERE provider = 'ql';
 
+-- ---- wanted again ----
+
+SELECT add('r1'), add('r2'), add('r3');
+SELECT * FROM claim;
+SELECT quota_fail(job('r1'), 1, 'no', retry => false);
+SELECT quota_cancel(job('r2'));
+SELECT * FROM claim;
+SELECT quota_complete(job('r3'), 1);
+SELECT quota_requeue(job('r3'));
+-- behind what has been waiting; one that was never started has its old place
+SELECT add('r4');
+SELECT quota_clock_advance('1 s');
+SELECT quota_requeue(job('r1'), 1), quota_requeue(job('r2'));
+SELECT quota_requeue(job('r1'));
+SELECT * FROM jobs;
+SELECT * FROM claim;
+SELECT * FROM claim;
+SELECT * FROM claim;
+SELECT * FROM claim;
+SELECT * FROM flows;
+-- attempts go on to be counted: the old one stays stale
+\set VERBOSITY sqlstate
+SELECT quota_complete(job('r1'), 1);
+SELECT quota_requeue(job('r1'));
+\set VERBOSITY default
+SELECT quota_fail(job('r1'), 2, 'no');
+SELECT quota_requeue(job('r1'), 3);
+SELECT job, state, attempt, max, over FROM jobs WHERE job = 'r1';
+SELECT * FROM history('r1');
+SELECT * FROM claim;
+SELECT quota_complete(id, attempt) FROM quota.jobs WHERE state = 'running' AND provider = 'ql';
+-- not before its run_at; no more start_before
+SELECT add('r5', run_at => '1 h'), add('r6', class => 'ql_own');
+SELECT quota_cancel(job('r5'));
+SELECT quota_clock_advance('10 min');
+CALL until_over('r6');
+SELECT quota_requeue(job('r5')), quota_requeue(job('r6'));
+SELECT payload, state, max_attempts, start_before FROM quota.jobs WHERE id IN (job('r5'), job('r6')) ORDER BY id;
+SELECT * FROM claim;
+SELECT * FROM claim;
+SELECT quota_clock_advance('50 min');
+SELECT * FROM claim;
+SELECT * FROM claim;
+-- its key
+SELECT created FROM quota_enqueue('ql_a', 'ql', '"r7"', dedupe_key => 'r');
+SELECT quota_cancel(job('r7'));
+SELECT created FROM quota_enqueue('ql_a', 'ql', '"r8"', dedupe_key => 'r');
+\set VERBOSITY terse
+SELECT quota_requeue(job('r7'));
+\set VERBOSITY default
+SELECT quota_cancel(job('r8'));
+SELECT quota_requeue(job('r7'));
+SELECT created, id = job('r7') AS it FROM quota_enqueue('ql_a', 'ql', dedupe_key => 'r');
+-- a place in a bounded queue
+SELECT add('r10');
+SELECT quota_cancel(job('r10'));
+UPDATE quota.tenants SET max_queued = 3 WHERE tenant = 'ql_a';
+SELECT depth, in_flight FROM flows WHERE depth > 0 OR in_flight > 0;
+\set VERBOSITY terse
+SELECT quota_requeue(job('r10'));
+UPDATE quota.tenants SET max_queued = 4 WHERE tenant = 'ql_a';
+SELECT quota_requeue(job('r10'));
+UPDATE quota.tenants SET max_queued = NULL WHERE tenant = 'ql_a';
+-- nothing of it when it is rolled back
+SELECT add('r9');
+SELECT quota_cancel(job('r9'));
+BEGIN;
+SELECT quota_requeue(job('r9'));
+ROLLBACK;
+SELECT state FROM jobs WHERE job = 'r9';
+SELECT quota_requeue(9223372036854775807);
+SELECT quota_requeue(NULL);
+SELECT quota_requeue(job('r9'), 0);
+SELECT quota_requeue(job('r9'), 2147483647);
+SELECT max FROM jobs WHERE job = 'r9';
+\set VERBOSITY default
+-- all of a tenant that failed
+SELECT count(quota_complete(id, attempt)::text) FROM quota_dequeue('ql', 100);
+SELECT add('s' || n, 'ql_b') FROM generate_series(1, 3) n;
+SELECT quota_fail(id, attempt, 'no', retry => false) FROM quota_dequeue('ql', 2);
+SELECT count(*) FILTER (WHERE quota_requeue(id)) FROM quota.jobs WHERE tenant = 'ql_b' AND state = 'failed';
+SELECT job, state, attempt FROM jobs WHERE job LIKE 's%';
+SELECT count(quota_complete(id, attempt)::text) FROM quota_dequeue('ql', 100);
+SELECT quota_complete(id, attempt) FROM quota.jobs WHERE state = 'running' AND provider = 'ql';
+SELECT * FROM flows WHERE depth <> 0 OR in_flight <> 0;
+DELETE FROM quota.jobs WHERE provider = 'ql';
+
 DELETE FROM quota.classes WHERE class LIKE 'ql%';
 DELETE FROM quota.tenants WHERE tier = 'ql';
 DELETE FROM quota.providers WHERE provider = 'ql';

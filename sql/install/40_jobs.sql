@@ -289,6 +289,12 @@ CREATE FUNCTION quota_cancel(id bigint)
 COMMENT ON FUNCTION quota_cancel(bigint) IS
 'Cancels a job. Returns cancelled: it waited, or its lease was over, and it will not run; requested: it is running, its worker learns of it when it calls quota_extend_job, and the job ends as cancelled when the attempt fails or its lease runs out, instead of being tried again; succeeded or failed: it is too late. Throws 42704 for a job that does not exist, 55P03 when another transaction is working on it.';
 
+CREATE FUNCTION quota_requeue(id bigint, max_attempts int DEFAULT NULL)
+	RETURNS boolean
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_requeue';
+COMMENT ON FUNCTION quota_requeue(bigint, int) IS
+'Lets a job that failed or was cancelled wait again, for max_attempts more attempts (NULL: as its class says, else its provider). It is ready at once, or at its run_at if it was never started; it has no start_before any more and takes its dedupe_key again. False when it waits, runs or has succeeded. Throws 42704 for a job that does not exist, 23505 when another unfinished job has the key, 53Q00 when the queue is full, 55P03 when another transaction is working on it.';
+
 REVOKE ALL ON quota.jobs, quota.leases, quota.dedupe FROM PUBLIC;
 REVOKE ALL ON FUNCTION
 	quota.jobs_before_insert(), quota.jobs_after_insert(), quota.jobs_before_update(),
@@ -303,5 +309,6 @@ REVOKE ALL ON FUNCTION
 	quota_fail(bigint, int, text, int, jsonb, boolean, boolean),
 	quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean),
 	quota_extend_job(bigint, int, interval),
-	quota_cancel(bigint)
+	quota_cancel(bigint),
+	quota_requeue(bigint, int)
 	FROM PUBLIC;

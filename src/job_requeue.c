@@ -1,0 +1,141 @@
+/*
+ * job_requeue.c
+ *		quota_requeue(): a job that failed or was cancelled waits again.
+ *
+ * Attempts go on to be counted, so that what is left of an old one stays stale.  A
+ * job that was never started goes to the fresh lane, whose scans its id may be
+ * behind of: the note raises it at commit, as that of a claim that was rolled back.
+ * Any other goes to the returned lane, due at once, in the order as of now.
+ *
+ * Until the commit the row is over or being written, so no scan needs to be told
+ * of a rollback.
+ */
+#include "job_hold.h"
+
+#include "args.h"
+#include "error.h"
+#include "job_history.h"
+#include "place.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(quota_requeue);
+
+/* Takes the dedupe key of the locked job, if it has one.  Throws 23505. */
+static void
+take_key(Held *h)
+{
+	RowTable   *dedupe;
+	JobChange	key;
+	bool		isnull;
+	Datum		value = slot_getattr(h->job, JOB_DEDUPE_KEY, &isnull);
+
+	if (isnull)
+		return;
+	dedupe = row_open(QUOTA_REL_DEDUPE);
+	key = job_change(dedupe);
+	job_set(&key, DEDUPE_PROVIDER, slot_getattr(h->job, JOB_PROVIDER, &isnull));
+	job_set(&key, DEDUPE_KEY, value);
+	job_set(&key, DEDUPE_JOB_ID, Int64GetDatum(h->id));
+	row_insert(dedupe, key.values, key.nulls);
+	row_close(dedupe);
+}
+
+/* A row of quota.leases that is ready then; tells the note. */
+static void
+insert_lease(Held *h, char state, TimestampTz ready_at, TimestampTz original_at,
+			 JournalNote *note)
+{
+	JobChange	lease = job_change(h->leases);
+
+	job_set(&lease, LEASE_JOB_ID, Int64GetDatum(h->id));
+	job_set(&lease, LEASE_FLOW, Int64GetDatum(h->names.hash));
+	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(ready_at));
+	job_set(&lease, LEASE_STATE, CharGetDatum(state));
+	job_set(&lease, LEASE_ATTEMPT, Int32GetDatum(job_int32(h->job, JOB_ATTEMPT)));
+	job_set(&lease, LEASE_ORIGINAL_AT, TimestampTzGetDatum(original_at));
+	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
+	row_insert(h->leases, lease.values, lease.nulls);
+	note->place = ready_at;
+	note->due_ns = job_due_ns(state, ready_at, h->now_ns, quota_wall_us());
+}
+
+/* Puts the locked job into its lane; returns its state there. */
+static const char *
+enter_lane(Held *h, JournalNote *note)
+{
+	TimestampTz wall_us = quota_wall_us();
+	bool		isnull;
+	Datum		run_at = slot_getattr(h->job, JOB_RUN_AT, &isnull);
+
+	if (job_int32(h->job, JOB_ATTEMPT) > 0)
+	{
+		insert_lease(h, LEASE_RETRY, quota_steady_of(h->now_ns), wall_us, note);
+		return "queued";
+	}
+	if (!isnull && DatumGetTimestampTz(run_at) > wall_us)
+	{
+		insert_lease(h, LEASE_SCHEDULED, DatumGetTimestampTz(run_at),
+					 DatumGetTimestampTz(run_at), note);
+		return "scheduled";
+	}
+	note->lo = note->hi = h->id;
+	return "queued";
+}
+
+/* The locked job, which is over, waits again, for so many more attempts. */
+static void
+requeue(Held *h, int32 attempts)
+{
+	JobChange	change = job_change(h->jobs);
+	JournalNote note = job_empty_note(false);
+	JobHappening happened = {.state = HAPPENED_REQUEUED};
+	PlaceRefusal refusal;
+
+	if (!place_take(&h->names, &refusal))
+		place_error(&h->names, &refusal);
+	take_key(h);
+	job_history_add(h->job, &change, &happened);
+	job_set(&change, JOB_STATE, CStringGetTextDatum(enter_lane(h, &note)));
+	job_set(&change, JOB_MAX_ATTEMPTS,
+			Int32GetDatum(job_int32(h->job, JOB_ATTEMPT) + attempts));
+	job_set_null(&change, JOB_FINISHED_AT);
+	job_set_null(&change, JOB_START_BEFORE);
+	job_write(h->jobs, h->job, &change);
+	note.depth = 1;
+	job_note(&h->names, &note);
+}
+
+/* How many attempts the locked job gets.  Throws 22023. */
+static int32
+budget(FunctionCallInfo fcinfo, Held *h)
+{
+	int32		most = PG_INT32_MAX - job_int32(h->job, JOB_ATTEMPT);
+
+	if (!PG_ARGISNULL(1))
+		return quota_arg_int32(fcinfo, 1, "max_attempts", 1, most);
+	return Min(quota_job_policy(h->names.provider,
+								h->names.class_name).max_attempts, most);
+}
+
+/* quota_requeue(id, max_attempts): see its COMMENT. */
+Datum
+quota_requeue(PG_FUNCTION_ARGS)
+{
+	Held		h;
+	int64		id;
+	int32		attempts;
+	bool		over;
+
+	quota_enter_write("quota_requeue()");
+	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
+	held_open(&h);
+	held_lock_job(&h, id);
+	h.now_ns = quota_now_ns();
+	attempts = budget(fcinfo, &h);
+	over = job_state_is(h.job, "failed") || job_state_is(h.job, "cancelled");
+	if (over)
+		requeue(&h, attempts);
+	held_close(&h);
+	PG_RETURN_BOOL(over);
+}
