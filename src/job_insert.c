@@ -156,10 +156,7 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	bool		dumped;
 
 	job_row_read(&row, data->tg_trigtuple, RelationGetDescr(data->tg_relation));
-	job_row_check_name(&row, JOB_USER, "user");
-	job_row_check_name(&row, JOB_CONNECTION, "connection");
-	job_row_check_name(&row, JOB_RESOURCE, "resource");
-	job_row_check_units(&row);
+	job_row_check(&row);
 	known = job_row_flow(&row);
 	if (known_rules(known)->bounded && job_load_counts())
 		known = job_row_flow(&row);

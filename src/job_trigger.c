@@ -128,7 +128,7 @@ quota_jobs_before_update(PG_FUNCTION_ARGS)
 	job_row_read(&after, new, desc);
 	ours = job_write_take(job_row_int64(&before, JOB_ID));
 	check_kept(&before, ours, &after);
-	job_row_check_units(&after);
+	job_row_check(&after);
 	if (ours == NULL && job_row_standing(&before) != STANDING_OVER)
 		note_touched(&before);
 	return PointerGetDatum(new);

@@ -37,15 +37,11 @@ get_name(const JobRow *row, int column, const char *argument)
 
 /* See job_tuple.h. */
 void
-job_row_check_name(const JobRow *row, int column, const char *argument)
+job_row_check(const JobRow *row)
 {
-	(void) get_name(row, column, argument);
-}
-
-/* See job_tuple.h. */
-void
-job_row_check_units(const JobRow *row)
-{
+	(void) get_name(row, JOB_USER, "user");
+	(void) get_name(row, JOB_CONNECTION, "connection");
+	(void) get_name(row, JOB_RESOURCE, "resource");
 	if (!job_row_isnull(row, JOB_UNITS))
 		pfree(quota_units_parse(DatumGetJsonbP(job_row_get(row, JOB_UNITS))));
 }

@@ -34,12 +34,11 @@ extern Standing job_standing(TupleTableSlot *job);
 /* The flow its names say; see known_flow().  Throws 22023 when one is too long. */
 extern KnownFlow *job_row_flow(const JobRow *row);
 
-/* Throws 22023 when the name is too long. */
-extern void job_row_check_name(const JobRow *row, int column,
-							   const char *argument);
-
-/* Throws 22023 for measured units that could not be charged. */
-extern void job_row_check_units(const JobRow *row);
+/*
+ * Throws 22023 for what a claim could not go by: measured units that can't be
+ * charged, names that are too long.
+ */
+extern void job_row_check(const JobRow *row);
 
 /* A column that is not null. */
 static inline Datum
