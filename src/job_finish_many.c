@@ -1,7 +1,7 @@
 /*
  * job_finish_many.c
- *		The array forms of quota_complete(), quota_fail() and quota_extend_job():
- *		one call for the jobs of a batch, with an answer for each.
+ *		The array forms of quota_complete() and quota_fail(): one call for the jobs
+ *		of a batch, with an answer for each.
  *
  * Items are worked on in the order of their ids, whatever the order of the
  * arrays, and no row lock is waited for, so that no two calls can deadlock.  What
@@ -15,8 +15,8 @@
  */
 #include "job_finish.h"
 
-#include "args.h"
 #include "catalog/pg_type.h"
+#include "job_many.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -25,19 +25,11 @@
 PG_FUNCTION_INFO_V1(quota_complete_array);
 PG_FUNCTION_INFO_V1(quota_fail_array);
 
-/* One element of the arrays. */
-typedef struct ManyItem
-{
-	int64		id;
-	int32		attempt;
-	int			place;			/* its index there */
-} ManyItem;
-
 /* What one call works on. */
 typedef struct Many
 {
 	int			n;
-	ManyItem	   *items;			/* by id and attempt */
+	ManyItem   *items;			/* by id and attempt */
 	Held		held;
 	/* of quota_complete() */
 	QuotaArray	results;
@@ -51,67 +43,7 @@ typedef struct Many
 /* Ends one held item and says what became of it. */
 typedef const char *(*FinishItem) (Many *many, const ManyItem *item);
 
-/* ---- arguments ---- */
-
-/* qsort comparator: the order of locking. */
-static int
-compare_items(const void *a, const void *b)
-{
-	const ManyItem *x = a;
-	const ManyItem *y = b;
-
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	if (x->attempt != y->attempt)
-		return x->attempt < y->attempt ? -1 : 1;
-	return x->place < y->place ? -1 : x->place > y->place;
-}
-
-/* 2202E unless the array has one element for each id. */
-static void
-check_length(const QuotaArray *array, const char *name, int n)
-{
-	if (array->n == n)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-			 errmsg("arguments \"ids\" and \"%s\" must have the same number of elements",
-					name),
-			 errdetail("They have %d and %d.", n, array->n),
-			 errhint("Build them from the same rows, as with array_agg().")));
-}
-
-/* An array that may be left out; else as check_length(). */
-static QuotaArray
-optional_array(FunctionCallInfo fcinfo, int i, const char *name, Oid type, int n)
-{
-	QuotaArray	array = quota_arg_array(fcinfo, i, name, type, true);
-
-	if (!PG_ARGISNULL(i))
-		check_length(&array, name, n);
-	return array;
-}
-
-/* The first two arguments.  Throws 22004, 2202E. */
-static void
-read_items(FunctionCallInfo fcinfo, Many *many)
-{
-	QuotaArray	ids = quota_arg_array(fcinfo, 0, "ids", INT8OID, false);
-	QuotaArray	attempts = quota_arg_array(fcinfo, 1, "attempts", INT4OID, false);
-
-	check_length(&attempts, "attempts", ids.n);
-	memset(many, 0, sizeof(*many));
-	many->n = ids.n;
-	many->items = MemoryContextAllocHuge(CurrentMemoryContext,
-										 sizeof(ManyItem) * (Size) Max(ids.n, 1));
-	for (int i = 0; i < ids.n; i++)
-	{
-		many->items[i].id = DatumGetInt64(ids.values[i]);
-		many->items[i].attempt = DatumGetInt32(attempts.values[i]);
-		many->items[i].place = i;
-	}
-	qsort(many->items, many->n, sizeof(ManyItem), compare_items);
-}
+/* ---- the items ---- */
 
 /* The element is there and not null. */
 static bool
@@ -119,8 +51,6 @@ has_element(const QuotaArray *array, int i)
 {
 	return i < array->n && !array->nulls[i];
 }
-
-/* ---- the items ---- */
 
 /* Ends one item, or says why not. */
 static const char *
@@ -201,9 +131,10 @@ quota_complete_array(PG_FUNCTION_ARGS)
 	Many		many;
 
 	quota_enter_write("quota_complete()");
-	read_items(fcinfo, &many);
-	many.results = optional_array(fcinfo, 2, "results", JSONBOID, many.n);
-	many.units = optional_array(fcinfo, 3, "units", JSONBOID, many.n);
+	memset(&many, 0, sizeof(many));
+	many.items = many_read(fcinfo, &many.n);
+	many.results = many_optional(fcinfo, 2, "results", JSONBOID, many.n);
+	many.units = many_optional(fcinfo, 3, "units", JSONBOID, many.n);
 	PG_RETURN_ARRAYTYPE_P(finish_all(&many, complete_item));
 }
 
@@ -215,10 +146,11 @@ quota_fail_array(PG_FUNCTION_ARGS)
 	Many		many;
 
 	quota_enter_write("quota_fail()");
-	read_items(fcinfo, &many);
+	memset(&many, 0, sizeof(many));
+	many.items = many_read(fcinfo, &many.n);
 	many.errors = quota_arg_array(fcinfo, 2, "errors", TEXTOID, false);
-	check_length(&many.errors, "errors", many.n);
-	many.statuses = optional_array(fcinfo, 3, "statuses", INT4OID, many.n);
+	many_check_length(&many.errors, "errors", many.n);
+	many.statuses = many_optional(fcinfo, 3, "statuses", INT4OID, many.n);
 	many.failure.headers = PG_ARGISNULL(4) ? NULL : PG_GETARG_JSONB_P(4);
 	many.failure.billed = quota_arg_bool(fcinfo, 5, "billed");
 	many.failure.retry = quota_arg_bool(fcinfo, 6, "retry");

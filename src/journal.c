@@ -53,6 +53,7 @@ uint32		journal_marked_head = QUOTA_NO_INDEX;
 static int	note_hints[NOTE_HINTS][2];
 static int	deadline_hints[2][2];
 static int	claim_hint;			/* the claim whose job was finished last */
+static int *claim_places;		/* max_records hints by job id: its claim */
 
 /* Jobs of many batches in turn find the record of theirs by this. */
 #define LEAVE_HINTS 256
@@ -61,6 +62,30 @@ static int	leave_hints[LEAVE_HINTS];
 
 /* Above this many, memory is given back when the transaction ends. */
 #define KEEP_RECORDS 1024
+
+/* Where the claim of the job is, unless another one's hint took the place. */
+static int *
+claim_place(int64 job)
+{
+	return &claim_places[job & (max_records - 1)];
+}
+
+/* The hints for another number of records, which is a power of two. */
+static void
+resize_claim_places(int size)
+{
+	int		   *places = MemoryContextAllocHuge(TopMemoryContext,
+												sizeof(int) * (Size) size);
+
+	if (claim_places)
+		pfree(claim_places);
+	claim_places = places;
+	memset(claim_places, -1, sizeof(int) * (Size) size);
+	max_records = size;
+	for (int i = 0; i < journal_nrecords; i++)
+		if (journal_records[i].type == RECORD_CLAIM)
+			*claim_place(journal_records[i].u.c.claim.job) = i;
+}
 
 /* Makes room for n more records.  No lock held; throws when out of memory. */
 void
@@ -79,7 +104,7 @@ journal_reserve(int n)
 	else
 		journal_records = repalloc_huge(journal_records,
 										sizeof(JournalRecord) * (Size) size);
-	max_records = size;
+	resize_claim_places(size);
 }
 
 /* A new record at the end. */
@@ -204,6 +229,7 @@ journal_claim_job(int64 job, bool returned_lane, bool was_running,
 	claim->due_ns = due_ns;
 	claim->place = place;
 	claim->since_ns = since_ns;
+	*claim_place(job) = i;
 	flow_apply_claim_job(claim);
 }
 
@@ -226,12 +252,15 @@ spend_claim(int position, int64 job)
 
 /*
  * The call of a job claimed by this transaction went out: its rate tokens stay
- * spent whatever becomes of the transaction.  Jobs are finished about in the order
- * they were claimed in, or against it, so the search goes both ways from the last.
+ * spent whatever becomes of the transaction.  When its hint was lost to another
+ * job's: jobs are finished about in the order they were claimed in, or against it,
+ * so the search goes both ways from the last.
  */
 void
 journal_claim_spent(int64 job)
 {
+	if (max_records == 0 || spend_claim(*claim_place(job), job))
+		return;
 	if (claim_hint >= journal_nrecords)
 		claim_hint = journal_nrecords - 1;
 	for (int k = 0; k < journal_nrecords; k++)
@@ -450,6 +479,8 @@ journal_clear(void)
 	if (max_records <= KEEP_RECORDS)
 		return;
 	pfree(journal_records);
+	pfree(claim_places);
 	journal_records = NULL;
+	claim_places = NULL;
 	max_records = 0;
 }

@@ -262,6 +262,13 @@ CREATE FUNCTION quota_fail(id bigint, attempt int, error text, status int DEFAUL
 COMMENT ON FUNCTION quota_fail(bigint, int, text, int, jsonb, boolean, boolean) IS
 'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of its class, else its provider, and not before the Retry-After of headers; failed after max_attempts or with retry => false; cancelled when quota_cancel was called meanwhile. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over.';
 
+CREATE FUNCTION quota_fail(ids bigint[], attempts int[], errors text[], statuses int[] DEFAULT NULL,
+	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)
+	RETURNS text[]
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail_array';
+COMMENT ON FUNCTION quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean) IS
+'The same for many jobs, such as the items of a batch that the provider refused; ids, attempts, errors and, unless left out, statuses (which may have NULLs) have one element for each, the rest holds for all. Returns for each, in the same order, the new state of the job; or stale or busy, as the array form of quota_complete.';
+
 CREATE TYPE quota_lease AS (
 	id bigint,
 	attempt int,
@@ -270,18 +277,17 @@ CREATE TYPE quota_lease AS (
 );
 COMMENT ON TYPE quota_lease IS 'Answer of quota_extend_job: until when (wall clock) the attempt may run, and whether somebody has asked to cancel the job.';
 
-CREATE FUNCTION quota_fail(ids bigint[], attempts int[], errors text[], statuses int[] DEFAULT NULL,
-	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)
-	RETURNS text[]
-	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail_array';
-COMMENT ON FUNCTION quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean) IS
-'The same for many jobs, such as the items of a batch that the provider refused; ids, attempts, errors and, unless left out, statuses (which may have NULLs) have one element for each, the rest holds for all. Returns for each, in the same order, the new state of the job; or stale or busy, as the array form of quota_complete.';
-
 CREATE FUNCTION quota_extend_job(id bigint, attempt int, by interval)
 	RETURNS quota_lease
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_extend_job';
 COMMENT ON FUNCTION quota_extend_job(bigint, int, interval) IS
 'Prolongs the lease of a running job: it ends "by" from now (at most 24 hours), but never earlier than it did. Returns the new end, and whether quota_cancel was called: then the worker should stop and end the attempt with quota_fail; with quota_complete the job has succeeded all the same. Throws 55000 when the lease of (id, attempt) is over, 55P03 when another transaction is working on the job. Write SELECT * FROM quota_extend_job(...): (quota_extend_job(...)).* calls it once per column.';
+
+CREATE FUNCTION quota_extend_job(ids bigint[], attempts int[], by interval)
+	RETURNS SETOF quota_lease
+	LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'quota_extend_job_array';
+COMMENT ON FUNCTION quota_extend_job(bigint[], int[], interval) IS
+'The same for many jobs; both arrays have one element for each. Returns a row for each, in the same order: lease_until and cancel_requested are NULL when its lease is over; there is no row for a job of which another transaction has a row, which was not extended: try that one again.';
 
 CREATE FUNCTION quota_cancel(id bigint)
 	RETURNS text
@@ -309,6 +315,7 @@ REVOKE ALL ON FUNCTION
 	quota_fail(bigint, int, text, int, jsonb, boolean, boolean),
 	quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean),
 	quota_extend_job(bigint, int, interval),
+	quota_extend_job(bigint[], int[], interval),
 	quota_cancel(bigint),
 	quota_requeue(bigint, int)
 	FROM PUBLIC;
