@@ -148,8 +148,7 @@ add_running(Load *load, TupleTableSlot *lease, int64 due_ns)
 	/* a batch keeps what the call points to */
 	names = palloc0(sizeof(JobNames));
 	job_names_of(load->job, names);
-	call = job_call_of(names);
-	call.connection = job_text(load->job, JOB_CONNECTION);
+	call = job_call_with_names(load->job, names);
 	batch_load_add(load->batches, lease, &call);
 	if (has_permit)
 		restore_permit(&call, lease, due_ns);
