@@ -94,6 +94,12 @@ BEGIN ATOMIC
 	SELECT d.payload #>> '{}', (SELECT s.payload #>> '{}' FROM quota.jobs s WHERE s.id = d.same_as)
 	FROM quota_dequeue('qb', max_jobs, same_endpoint => true, "coalesce" => equal) d;
 END;
+-- ends all that runs or waits
+CREATE PROCEDURE quota_batch_finish()
+LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM quota_complete(array_agg(id), array_agg(attempt)) FROM quota.jobs WHERE provider ~ '^qb' AND state = 'running' HAVING count(*) > 0;
+	PERFORM quota_cancel(id) FROM quota.jobs WHERE provider ~ '^qb' AND state IN ('queued', 'scheduled', 'running');
+END $$;
 -- jobs of two flows, mixed: a batch is of one, oldest first
 INSERT INTO quota.jobs (tenant, provider, endpoint, payload)
 	SELECT 'qb_a', 'qb', CASE WHEN i % 2 = 0 THEN 'even' ELSE 'odd' END, to_jsonb('a' || i) FROM generate_series(1, 12) i;
@@ -204,3 +210,133 @@ SELECT * FROM places;
 SELECT quota_complete(id, attempt) FROM running_of('r7');
 SELECT * FROM places;
 SELECT * FROM flight;
+
+---- rate and credits allow k: the batch has k; none: none ----
+CALL quota_batch_finish();
+INSERT INTO quota.jobs (tenant, provider, payload, units)
+	SELECT 'qb_a', 'qb', to_jsonb('k' || i), CASE i WHEN 3 THEN '{"request": 4}'::jsonb WHEN 4 THEN '{"credit": 9}' END
+	FROM generate_series(1, 12) i;
+SELECT quota_clock_advance('1 min');
+-- requests: 1 + 1 + 4 + 1 + 1 + 1 + 1 of 10
+SELECT * FROM batch(200);
+SELECT limit_name, used FROM flight WHERE limit_name = 'rate';
+SELECT * FROM batch(200);
+SELECT quota_clock_advance('2 s');
+SELECT * FROM batch(200);
+SELECT * FROM places ORDER BY calls;
+-- credits for two more, then for none
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM quota.jobs WHERE provider = 'qb' AND state = 'running';
+SELECT quota_clock_advance('1 min');
+SELECT used + 4 AS used FROM flight WHERE limit_name = 'credits' \gset
+UPDATE quota.limits SET amount = :used WHERE provider = 'qb' AND name = 'credits';
+SELECT * FROM batch(200);
+SELECT * FROM batch(200);
+SELECT count(*) FROM places;
+SELECT reason FROM quota.stat_flows WHERE provider = 'qb' AND endpoint IS NULL;
+UPDATE quota.limits SET amount = 1000 WHERE provider = 'qb' AND name = 'credits';
+
+---- a batch ends before a job that counts in other places than its first ----
+CALL quota_batch_finish();
+INSERT INTO quota.limits (provider, name, kind, amount, per) VALUES ('qb', 'line', 'concurrency', 1, '{connection}');
+INSERT INTO quota.jobs (tenant, provider, payload, connection)
+	SELECT 'qb_a', 'qb', to_jsonb('c' || i), CASE WHEN i > 5 THEN NULL WHEN i % 4 = 3 THEN 'two' ELSE 'one' END
+	FROM generate_series(1, 6) i;
+SELECT quota_clock_advance('1 min');
+SELECT * FROM batch(200);
+SELECT * FROM batch(200);
+SELECT * FROM batch(200);
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM running_of('c1');
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM running_of('c2');
+SELECT * FROM batch(200);
+SELECT * FROM batch(200);
+DELETE FROM quota.limits WHERE provider = 'qb' AND name = 'line';
+
+---- equal payloads ride along ----
+CALL quota_batch_finish();
+INSERT INTO quota.jobs (tenant, provider, payload, "user") VALUES
+	('qb_a', 'qb', '{"q": 1, "n": 1}', NULL), ('qb_a', 'qb', '{"q": 2}', NULL), ('qb_a', 'qb', '{"n": 1.0, "q": 1}', NULL),
+	('qb_a', 'qb', NULL, NULL), ('qb_a', 'qb', NULL, NULL), ('qb_a', 'qb', '{"q": 2}', 'u'), ('qb_a', 'qb', '{"q": 2}', NULL),
+	('qb_a', 'qb', '{"q": 1}', NULL), ('qb_a', 'qb', '{"q": 1, "n": 1}', NULL);
+SELECT quota_clock_advance('1 min');
+SELECT used AS before FROM flight WHERE limit_name = 'credits' \gset
+BEGIN;
+SELECT d.payload, d."user", d.permit IS NOT NULL AS charged, s.payload AS same_as, d.same_as < d.id AS older
+FROM quota_dequeue('qb', 8, same_endpoint => true, "coalesce" => true) d LEFT JOIN quota.jobs s ON s.id = d.same_as ORDER BY d.id;
+SELECT * FROM places;
+SELECT * FROM counts;
+SELECT limit_name, used - CASE limit_name WHEN 'credits' THEN :before ELSE 0 END AS used FROM flight;
+ROLLBACK;
+SELECT * FROM counts;
+SELECT limit_name, used - CASE limit_name WHEN 'credits' THEN :before ELSE 0 END AS used FROM flight;
+-- without asking each is charged; with: each is finished by itself
+SELECT count(permit), count(same_as) FROM quota_dequeue('qb', 3, same_endpoint => true);
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM quota_dequeue('qb', 200, same_endpoint => true, "coalesce" => true);
+SELECT * FROM places;
+SELECT * FROM quota_dequeue('qb', 201, same_endpoint => true);
+\echo :SQLSTATE
+SELECT * FROM quota_dequeue('qb', 200, "coalesce" => true);
+\echo :SQLSTATE
+SELECT * FROM quota_dequeue('qb', same_endpoint => NULL);
+\echo :SQLSTATE
+
+---- several providers: one batch, of the first that has any ----
+CALL quota_batch_finish();
+INSERT INTO quota.jobs (tenant, provider, payload)
+	SELECT 'qb_a', 'qb_' || p, to_jsonb(p || ' ' || i) FROM generate_series(1, 2) i, generate_series(2, 3) p;
+SELECT payload FROM quota_dequeue('{qb_1,qb_3,qb_2}'::text[], 10, same_endpoint => true);
+SELECT count(DISTINCT batch) FROM quota.leases l JOIN quota.jobs j ON j.id = l.job_id WHERE j.provider = 'qb_3';
+
+---- whatever the isolation of the caller ----
+INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'qb_a', 'qb', to_jsonb('i' || i) FROM generate_series(1, 8) i;
+SELECT quota_clock_advance('1 min');
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT count(*) FROM quota.jobs WHERE provider = 'qb' AND state = 'queued';
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM quota_dequeue('qb', 3, same_endpoint => true);
+COMMIT;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM quota.jobs WHERE provider = 'qb' AND state = 'queued';
+SELECT quota_fail(array_agg(id), array_agg(attempt), array_agg('no'::text), retry => false) FROM quota_dequeue('qb', 3, same_endpoint => true);
+COMMIT;
+SELECT count(*) FROM places;
+
+---- extending many ----
+SELECT * FROM batch(2);
+SELECT quota_clock_advance('20 s');
+SELECT e.lease_until, e.cancel_requested, j.payload FROM
+	(SELECT array_agg(id ORDER BY id DESC) AS ids, array_agg(attempt ORDER BY id DESC) AS attempts
+	 FROM quota.jobs WHERE provider = 'qb' AND state = 'running') s,
+	quota_extend_job(ids || ids[1], attempts || 7, '1 min') e JOIN quota.jobs j ON j.id = e.id;
+SELECT * FROM places;
+BEGIN;
+SELECT count(*) FROM (SELECT array_agg(id) AS ids, array_agg(attempt) AS attempts
+	FROM quota.jobs WHERE provider = 'qb' AND state = 'running') s, quota_extend_job(ids, attempts, '10 min');
+SELECT * FROM places;
+ROLLBACK;
+SELECT * FROM places;
+SELECT quota_extend_job('{1}'::bigint[], '{1,2}', '1 s');
+\echo :SQLSTATE
+SELECT count(*) FROM quota_extend_job('{}'::bigint[], '{}', '1 s');
+
+---- a batch passes over a job that has no attempt left, and buries it ----
+CALL quota_batch_finish();
+INSERT INTO quota.jobs (tenant, provider, payload, max_attempts) SELECT 'qb_a', 'qb', to_jsonb('w' || i), i FROM generate_series(1, 3) i;
+SELECT quota_clock_advance('1 min');
+SELECT * FROM batch(3);
+SELECT quota_clock_advance('1 min');
+SELECT * FROM batch(3);
+SELECT payload, state, attempt FROM quota.jobs WHERE payload #>> '{}' ~ '^w' ORDER BY id;
+SELECT * FROM places;
+
+---- a batch is one dear job in the fair order ----
+CALL quota_batch_finish();
+UPDATE quota.limits SET amount = NULL WHERE provider = 'qb';
+INSERT INTO quota.jobs (tenant, provider, payload)
+	SELECT t, 'qb', to_jsonb(right(t, 1) || i) FROM unnest('{qb_a,qb_b}'::text[]) t, generate_series(1, 30) i;
+CREATE FUNCTION turns(max_jobs int) RETURNS text
+BEGIN ATOMIC
+	SELECT (min(tenant) = max(tenant))::text || ' ' || min(tenant) || ' ' || count(*) FROM quota_dequeue('qb', max_jobs, same_endpoint => true);
+END;
+-- ten of one, then ten of the other; one of each in turn once both have had as much
+SELECT turns(10) AS first, turns(4) AS then_4, turns(4) AS then_8, turns(4) AS then_12, turns(1) AS one_1, turns(1) AS one_2, turns(1) AS one_3;
+CALL quota_batch_finish();
+DELETE FROM quota.jobs WHERE provider ~ '^qb';
