@@ -88,8 +88,11 @@ SELECT created, reason FROM quota_enqueue('sql_a', 'sql', '"redirect"');
 SELECT created, reason FROM quota_enqueue('sql_b', 'sql', '"redirect"');
 SELECT tenant, unfinished, enqueuing FROM quota.stat_tenants WHERE tenant LIKE 'sql\_%' AND unfinished + enqueuing > 0;
 -- the place it was promised goes back
-UPDATE quota.tenants SET max_queued = 5 WHERE tenant = 'sql_b';
+UPDATE quota.tenants SET max_queued = 5 WHERE tenant IN ('sql_a', 'sql_b');
+BEGIN;
 SELECT created, reason FROM quota_enqueue('sql_a', 'sql', '"redirect"');
+SELECT tenant, unfinished, enqueuing FROM quota.stat_tenants WHERE tenant LIKE 'sql\_%' AND unfinished + enqueuing > 0;
+COMMIT;
 SELECT tenant, unfinished, enqueuing FROM quota.stat_tenants WHERE tenant LIKE 'sql\_%' AND unfinished + enqueuing > 0;
 DROP TRIGGER redirect ON quota.jobs;
 CREATE TRIGGER zzz_redirect BEFORE INSERT ON quota.jobs FOR EACH ROW EXECUTE FUNCTION redirect();

@@ -119,6 +119,11 @@ DROP TRIGGER zzz_skip ON quota.jobs;
 CALL empty();
 
 -- statements in statements: each gives back its own
+CREATE FUNCTION show_room() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE NOTICE '%', (SELECT jsonb_agg(room) FROM room WHERE tenant = new.tenant);
+	RETURN new;
+END $$;
 UPDATE quota.tenants SET max_queued = 6 WHERE tenant = 'room_b';
 CREATE FUNCTION insert_more() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -146,6 +151,10 @@ SELECT unfinished FROM room WHERE provider = 'room' AND tenant = 'room_b';
 INSERT INTO quota.jobs (id, tenant, provider, payload) VALUES (3000004, 'room_a', 'room', '"outer"');
 \echo :SQLSTATE
 DROP TRIGGER a_after ON quota.jobs;
+-- a row whose AFTER trigger has fired has one place, not two
+CREATE TRIGGER zzz_after AFTER INSERT ON quota.jobs FOR EACH ROW EXECUTE FUNCTION show_room();
+INSERT INTO quota.jobs (tenant, provider) VALUES ('room_b', 'room');
+DROP TRIGGER zzz_after ON quota.jobs;
 SELECT * FROM drift;
 CALL empty();
 -- a function in the statement writes jobs of the same flow while rows of it are pending
@@ -283,6 +292,6 @@ SELECT quota_clock_advance('1 s');
 SELECT reason FROM quota_enqueue('room_pace', 'room');
 SELECT shed FROM quota.stat_tenants WHERE tenant = 'room_pace';
 
-DROP FUNCTION skip_odd, insert_more, one_more, catch_full CASCADE;
+DROP FUNCTION skip_odd, show_room, insert_more, one_more, catch_full CASCADE;
 CALL empty();
 SELECT * FROM drift;

@@ -13,8 +13,13 @@ void
 job_row_read(JobRow *row, HeapTuple tuple, TupleDesc desc)
 {
 	row->desc = desc;
-	row->values = palloc(desc->natts * sizeof(Datum));
-	row->nulls = palloc(desc->natts * sizeof(bool));
+	row->values = row->values_space;
+	row->nulls = row->nulls_space;
+	if (desc->natts > JOB_ROW_SPACE)
+	{
+		row->values = palloc(desc->natts * sizeof(Datum));
+		row->nulls = palloc(desc->natts * sizeof(bool));
+	}
 	heap_deform_tuple(tuple, desc, row->values, row->nulls);
 }
 

@@ -19,12 +19,18 @@ typedef enum Standing
 	STANDING_OVER
 } Standing;
 
-/* Columns of a row, taken apart once. */
+/* Columns of the table, with some that users may have added. */
+#define JOB_ROW_SPACE 40
+
+/* Columns of a row, taken apart once.  Not to be copied. */
 typedef struct JobRow
 {
 	TupleDesc	desc;
 	Datum	   *values;
 	bool	   *nulls;
+	/* where they are, unless users have added more */
+	Datum		values_space[JOB_ROW_SPACE];
+	bool		nulls_space[JOB_ROW_SPACE];
 } JobRow;
 
 extern void job_row_read(JobRow *row, HeapTuple tuple, TupleDesc desc);
