@@ -155,3 +155,5 @@ DROP ROLE sql_app;
 CALL finish();
 DROP FUNCTION redirect;
 SELECT tenant, unfinished, enqueuing FROM quota.stat_tenants WHERE tenant LIKE 'sql\_%' AND unfinished + enqueuing > 0;
+DROP VIEW claim, jobs;
+DROP PROCEDURE finish;

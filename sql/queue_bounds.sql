@@ -295,3 +295,5 @@ SELECT shed FROM quota.stat_tenants WHERE tenant = 'room_pace';
 DROP FUNCTION skip_odd, show_room, insert_more, one_more, catch_full CASCADE;
 CALL empty();
 SELECT * FROM drift;
+DROP VIEW drift, room;
+DROP PROCEDURE empty, work;

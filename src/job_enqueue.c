@@ -103,8 +103,6 @@ enqueue(void *arg)
 	Enqueue    *e = arg;
 	const QuotaJobRules *rules = known_rules(known_flow_of(&e->names));
 
-	if (rules->bounded && job_load_counts())
-		rules = known_rules(known_flow_of(&e->names));
 	/* the trigger will say what is missing */
 	if (rules->missing || !rules->bounded)
 		insert_job(e);

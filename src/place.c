@@ -196,7 +196,11 @@ take(KnownFlow *known, PlaceRefusal *refusal)
 bool
 place_take(const JobNames *names, PlaceRefusal *refusal)
 {
-	return take(known_flow_of(names), refusal);
+	KnownFlow  *known = known_flow_of(names);
+
+	if (known_rules(known)->bounded && job_load_counts())
+		known = known_flow_of(names);
+	return take(known, refusal);
 }
 
 /* n places of a flow that we have pinned are not needed. */
