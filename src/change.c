@@ -19,6 +19,7 @@
  * are hashed when a change is noted, for each slot of this database there was
  * at the transaction's first change.  A slot that came later, or more changes
  * than KEYED_CHANGES, get stale_all instead: more work, the same effect.
+ * What is no tenant's own leaves stale_rules, or stale_all if weights hang on it.
  *
  * Within the transaction its own rows count for what it loads from now on
  * (enqueue does that, decisions are refused), and never again once they are
@@ -70,9 +71,10 @@ static int32 *newest = NULL;	/* by counter: index into changes, or -1 */
 static SeenSlot *slots = NULL;	/* by rising index */
 static int	n_slots = 0;
 
-static int	n_refusing = 0;		/* changes of kind CHANGE_GLOBAL */
+static int	n_refusing = 0;		/* changes that is_refusing() */
 static int	n_existing = 0;		/* changes of existing tenants */
 static int	n_keyed = 0;
+static int	n_rules = 0;		/* changes that is_rule() */
 static CommandId newest_command = 0;
 static uint64 serial = 1;
 
@@ -215,6 +217,20 @@ merge_note(ChangeKind kind, const char *tenant, bool existing,
 	return true;
 }
 
+/* No decision any more in this transaction. */
+static bool
+is_refusing(ChangeKind kind)
+{
+	return kind == CHANGE_GLOBAL || kind == CHANGE_WEIGHTS;
+}
+
+/* It is no tenant's, and no weights hang on it: it leaves stale_rules. */
+static bool
+is_rule(const Change *c)
+{
+	return c->tenant == NULL && c->kind != CHANGE_WEIGHTS;
+}
+
 /* See change.h. */
 void
 change_note(ChangeKind kind, const char *tenant, bool existing,
@@ -245,9 +261,10 @@ change_note(ChangeKind kind, const char *tenant, bool existing,
 	/* nothing throws from here on */
 	newest[c.generation] = n_changes;
 	changes[n_changes++] = c;
-	n_refusing += kind == CHANGE_GLOBAL;
+	n_refusing += is_refusing(kind);
 	n_existing += existing;
 	n_keyed += c.keys != NULL;
+	n_rules += is_rule(&c);
 }
 
 /* Takes the newest entry off the list. */
@@ -257,9 +274,10 @@ pop_change(void)
 	Change	   *c = &changes[--n_changes];
 
 	newest[c->generation] = c->older;
-	n_refusing -= c->kind == CHANGE_GLOBAL;
+	n_refusing -= is_refusing(c->kind);
 	n_existing -= c->existing;
 	n_keyed -= c->keys != NULL;
+	n_rules -= is_rule(c);
 }
 
 /* ---- asking ---- */
@@ -346,7 +364,7 @@ forget_changes(void)
 	newest = NULL;
 	slots = NULL;
 	n_slots = 0;
-	n_refusing = n_existing = n_keyed = 0;
+	n_refusing = n_existing = n_keyed = n_rules = 0;
 }
 
 /* Moves the change counters.  A full barrier each. */
@@ -383,13 +401,16 @@ static void
 mark_slot(uint32 slot, int seen)
 {
 	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
-	if (n_keyed < n_changes || seen < 0 ||
+	if (n_keyed + n_rules < n_changes || seen < 0 ||
 		!quota_key_equal(&quota_slots[slot].entry.key, &slots[seen].key))
 		quota_slots[slot].stale_all++;
 	else
 	{
+		if (n_rules > 0)
+			quota_slots[slot].stale_rules++;
 		for (int i = 0; i < n_changes; i++)
-			mark_tenant(slot, &changes[i].keys[seen]);
+			if (changes[i].keys)
+				mark_tenant(slot, &changes[i].keys[seen]);
 	}
 	waiter_wake(slot);
 	LWLockRelease(&quota_slots[slot].lock);

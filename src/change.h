@@ -16,13 +16,14 @@ extern uint32 change_tenant_generation(Oid extension, const char *tenant);
 typedef enum ChangeKind
 {
 	CHANGE_GLOBAL,				/* a row of a table that concerns everybody */
+	CHANGE_WEIGHTS,				/* the same, and weights of many tenants */
 	CHANGE_HINT,				/* concerns everybody, but no decision's outcome */
 	CHANGE_TENANT_NEW,			/* a tenant inserted */
 	CHANGE_TENANT				/* a row of a tenant, which may exist already */
 } ChangeKind;
 
 /*
- * Notes a change; tenant is NULL for the first two kinds; drops_rate says that
+ * Notes a change; tenant is NULL for the first three kinds; drops_rate says that
  * a row was deleted which took part in a rate.  May throw.
  */
 extern void change_note(ChangeKind kind, const char *tenant, bool existing,

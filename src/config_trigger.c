@@ -240,7 +240,8 @@ note_row(TriggerData *td)
 			note_tenant_limit(td, td->tg_newtuple, false);
 	}
 	else
-		change_note(CHANGE_GLOBAL, NULL, false,
+		change_note(relid == quota_relation(QUOTA_REL_TIERS) ? CHANGE_WEIGHTS
+					: CHANGE_GLOBAL, NULL, false,
 					relid == quota_relation(QUOTA_REL_TIER_LIMITS) &&
 					override_dropped(td));
 }
@@ -260,7 +261,7 @@ quota_config_changed(PG_FUNCTION_ARGS)
 	TriggerData *td = quota_trigger(fcinfo, &shape);
 
 	if (TRIGGER_FIRED_BY_TRUNCATE(td->tg_event))
-		change_note(CHANGE_GLOBAL, NULL, false, true);
+		change_note(CHANGE_WEIGHTS, NULL, false, true);
 	else if (!TRIGGER_FIRED_BY_UPDATE(td->tg_event) || row_changed(td))
 		note_row(td);
 	return PointerGetDatum(NULL);

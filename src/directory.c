@@ -241,6 +241,7 @@ slot_fill(uint32 index, Oid database, Oid extension, const char *provider)
 	slot->extension = extension;
 	strlcpy(slot->provider, provider, sizeof(slot->provider));
 	slot->stale_all = slot->refreshed = 0;
+	slot->stale_rules = slot->refreshed_rules = 0;
 	slot->stale_tenants = QUOTA_NO_INDEX;
 	slot->database_slot = provider[0] == '\0' ? index : QUOTA_NO_INDEX;
 	slot->queue_load = QUOTA_LOAD_EMPTY;

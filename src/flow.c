@@ -74,7 +74,7 @@ get_class(uint32 slot, const char *name, int rank)
 	s->classes[i].used = true;
 	class_set(&s->order, i, rank, 0);
 	strlcpy(s->classes[i].name, name, QUOTA_NAME_LEN);
-	s->stale_all++;
+	s->stale_rules++;
 	return i;
 }
 

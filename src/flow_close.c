@@ -101,6 +101,7 @@ flow_may_claim(uint32 slot, int64 now_ns)
 {
 	QuotaSlot  *s = &quota_slots[slot];
 	bool		stale = s->stale_all != s->refreshed ||
+		s->stale_rules != s->refreshed_rules ||
 		s->stale_tenants != QUOTA_NO_INDEX;
 	uint32		flow = whose_turn(slot, now_ns);
 

@@ -2,8 +2,9 @@
  * job_refresh.c
  *		Weights and classes in shared memory follow the configuration tables.
  *
- * A commit leaves marks on the slot (change.c): a list of tenants, or one more in
- * stale_all.  The next dequeue reads the rows again before it picks.
+ * A commit leaves marks on the slot (change.c): a list of tenants; one more in
+ * stale_all, when weights of many may have changed; or in stale_rules, when only
+ * classes, limits or prices have.  The next dequeue reads the rows again before it picks.
  *
  * A mark stays until what it asks for has been applied: while it is there, every
  * session that picks reads the rows first, so that none goes by what was true
@@ -26,7 +27,9 @@
 #include "policy.h"
 #include "shmem.h"
 
+/* Tenants dealt with in one section under the lock, and places looked at. */
 #define CHUNK 64
+#define LOOK_AT 1024
 
 /*
  * Rounds of one call that may come to nothing because the configuration changes
@@ -76,34 +79,46 @@ copy_marked(uint32 slot, Stale *stale)
 	return n;
 }
 
-/* Tenants of the slot from *next on, which is moved. */
-static int
-copy_any(uint32 slot, Stale *stale, uint32 *next)
+/* All tenants of the slot, in a new array; *n of them. */
+static Stale *
+copy_all(uint32 slot, int *n)
 {
-	int			n = 0;
+	Stale	   *stale = MemoryContextAllocHuge(CurrentMemoryContext,
+											   sizeof(Stale) * (Size) quota_max_tenants);
+	uint32		next = 0;
 
-	LWLockAcquire(&quota_slots[slot].lock, LW_SHARED);
-	for (; n < CHUNK && *next < (uint32) quota_max_tenants; (*next)++)
+	*n = 0;
+	while (next < (uint32) quota_max_tenants)
 	{
-		const QuotaEntry *entry = &quota_tenants[*next].entry;
-
-		if (entry->used && entry->owner == slot)
-			copy_tenant(&stale[n++], *next);
+		LWLockAcquire(&quota_slots[slot].lock, LW_SHARED);
+		for (int i = 0; i < LOOK_AT && next < (uint32) quota_max_tenants; i++, next++)
+			if (quota_owned(&quota_tenants[next].entry, slot))
+				copy_tenant(&stale[(*n)++], next);
+		LWLockRelease(&quota_slots[slot].lock);
 	}
-	LWLockRelease(&quota_slots[slot].lock);
-	return n;
+	return stale;
 }
 
-/* Reads the tenant's weight. */
+/* Reads the weights of the tenants; the counters first, the rows after. */
 static void
-read_weight(Stale *stale, Oid extension, uint32 global)
+read_weights(Stale *stale, int n, Oid extension, uint32 global)
 {
-	stale->generation = change_tenant_generation(extension, stale->name);
-	stale->number = counter(stale->generation);
-	stale->global_number = counter(global);
+	QuotaTenantWeight *weights = palloc(sizeof(QuotaTenantWeight) * (Size) n);
+	uint64		global_number = counter(global);
+
+	for (int i = 0; i < n; i++)
+	{
+		stale[i].generation = change_tenant_generation(extension, stale[i].name);
+		stale[i].number = counter(stale[i].generation);
+		stale[i].global_number = global_number;
+		weights[i].tenant = stale[i].name;
+	}
 	pg_memory_barrier();
-	stale->weight_milli = change_is_new(stale->name) ? 0
-		: quota_tenant_weight(stale->name);
+	quota_tenant_weights(weights, n);
+	for (int i = 0; i < n; i++)
+		stale[i].weight_milli = change_is_new(stale[i].name) ? 0
+			: weights[i].weight_milli;
+	pfree(weights);
 }
 
 /*
@@ -156,21 +171,29 @@ unlink_fresh(uint32 slot, int n)
 	}
 }
 
-/* Reads the weights of the tenants and puts them into shared memory. */
+/* Puts weights that were read into shared memory. */
 static void
-refresh_tenants(uint32 slot, Stale *stale, int n)
+apply_weights(uint32 slot, const Stale *stale, int n, uint32 global)
 {
-	Oid			extension = quota_catalog()->extension;
-	uint32		global = change_global_generation(extension);
 	int			fresh = 0;
 
-	for (int i = 0; i < n; i++)
-		read_weight(&stale[i], extension, global);
 	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
 	for (int i = 0; i < n; i++)
 		fresh += set_weight(slot, &stale[i], global);
 	unlink_fresh(slot, fresh);
 	LWLockRelease(&quota_slots[slot].lock);
+}
+
+/* Reads the weights of the tenants and applies them, a chunk at a time. */
+static void
+refresh_tenants(uint32 slot, Stale *stale, int n)
+{
+	Oid			extension = quota_catalog()->extension;
+	uint32		global = change_global_generation(extension);
+
+	read_weights(stale, n, extension, global);
+	for (int i = 0; i < n; i += CHUNK)
+		apply_weights(slot, stale + i, Min(CHUNK, n - i), global);
 }
 
 /* Reads the rows of all classes of the slot; false when they may be old. */
@@ -202,31 +225,55 @@ refresh_classes(uint32 slot)
 	return current;
 }
 
+/* What parked by the old configuration may run; "number" marks are dealt with. */
+static void
+refreshed(uint32 slot, uint64 *mark, uint64 number)
+{
+	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
+	flow_unpark_all(slot);
+	flow_open(slot);
+	*mark = Max(*mark, number);
+	LWLockRelease(&quota_slots[slot].lock);
+}
+
+/* A mark counter. */
+static uint64
+read_mark(uint32 slot, const uint64 *mark)
+{
+	uint64		number;
+
+	LWLockAcquire(&quota_slots[slot].lock, LW_SHARED);
+	number = *mark;
+	LWLockRelease(&quota_slots[slot].lock);
+	return number;
+}
+
+/* Everything that stale_rules has said so far. */
+static void
+refresh_rules(uint32 slot)
+{
+	QuotaSlot  *s = &quota_slots[slot];
+	uint64		number = read_mark(slot, &s->stale_rules);
+
+	if (refresh_classes(slot))
+		refreshed(slot, &s->refreshed_rules, number);
+}
+
 /* Everything of the slot that stale_all has said so far. */
 static void
 refresh_all(uint32 slot)
 {
 	QuotaSlot  *s = &quota_slots[slot];
-	Stale		stale[CHUNK];
-	uint32		next = 0;
-	uint64		number;
+	uint64		number = read_mark(slot, &s->stale_all);
+	Stale	   *stale;
 	int			n;
 
-	LWLockAcquire(&s->lock, LW_SHARED);
-	number = s->stale_all;
-	LWLockRelease(&s->lock);
 	if (!refresh_classes(slot))
 		return;
-	while ((n = copy_any(slot, stale, &next)) > 0)
-	{
-		CHECK_FOR_INTERRUPTS();
-		refresh_tenants(slot, stale, n);
-	}
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
-	flow_unpark_all(slot);
-	flow_open(slot);
-	s->refreshed = Max(s->refreshed, number);
-	LWLockRelease(&s->lock);
+	stale = copy_all(slot, &n);
+	refresh_tenants(slot, stale, n);
+	pfree(stale);
+	refreshed(slot, &s->refreshed, number);
 }
 
 /* See job_refresh.h. */
@@ -244,6 +291,8 @@ job_refresh(uint32 slot)
 		CHECK_FOR_INTERRUPTS();
 		if (s->stale_all != s->refreshed)
 			refresh_all(slot);
+		else if (s->stale_rules != s->refreshed_rules)
+			refresh_rules(slot);
 		else if (s->stale_tenants != QUOTA_NO_INDEX)
 			refresh_tenants(slot, stale, copy_marked(slot, stale));
 		else

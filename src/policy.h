@@ -140,6 +140,19 @@ extern void quota_plan_identify(QuotaPlan *plan);
 /* The tenant's current weight times 1000, 0 when it has no row. */
 extern int64 quota_tenant_weight(const char *tenant);
 
+/* A tenant whose weight is asked for; 0 when it has no row. */
+typedef struct QuotaTenantWeight
+{
+	const char *tenant;
+	int64		weight_milli;
+} QuotaTenantWeight;
+
+/*
+ * The current weights of many tenants, each named once, read together: by one pass
+ * over the table when that is quicker than to look each of them up.
+ */
+extern void quota_tenant_weights(QuotaTenantWeight *weights, int n);
+
 /* What the order of jobs goes by of a class's row. */
 typedef struct QuotaClassRules
 {

@@ -417,3 +417,29 @@ policy_load_tenant(MemoryContext parent, const char *name,
 	if (tenant->context)
 		MemoryContextSetParent(tenant->context, parent);
 }
+
+/* See policy_load.h. */
+void
+policy_read_tenants(PolicyTenantReader reader, void *arg)
+{
+	Snapshot	snapshot = latest_snapshot();
+	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext,
+											  "quota tenant row",
+											  ALLOCSET_SMALL_SIZES);
+	ConfigScan	scan;
+
+	config_scan_begin(&scan, QUOTA_REL_TENANTS, QUOTA_N_RELATIONS, NULL,
+					  snapshot);
+	while (config_scan_next(&scan))
+	{
+		MemoryContext caller = MemoryContextSwitchTo(row);
+
+		reader(config_text(&scan, TENANTS_TENANT), config_text(&scan, TENANTS_TIER),
+			   times_1000(config_numeric(&scan, TENANTS_WEIGHT), -1), arg);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(row);
+	}
+	config_scan_end(&scan);
+	MemoryContextDelete(row);
+	UnregisterSnapshot(snapshot);
+}

@@ -133,6 +133,11 @@ extern PolicyRules *policy_load_rules(MemoryContext parent);
 extern void policy_load_tenant(MemoryContext parent, const char *name,
 							   PolicyTenant *tenant);
 
+/* Gives every tenant, with its tier and its own weight (-1 = the tier's). */
+typedef void (*PolicyTenantReader) (const char *tenant, const char *tier,
+									int64 weight_milli, void *arg);
+extern void policy_read_tenants(PolicyTenantReader reader, void *arg);
+
 extern const PolicyOverride *policy_find_override(const List *overrides,
 												  const PolicyLimit *limit);
 

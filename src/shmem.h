@@ -405,6 +405,8 @@ typedef struct QuotaSlot
 	/* what job_refresh.c has to read again: everything, while these differ */
 	uint64		stale_all;		/* times that everything became stale */
 	uint64		refreshed;		/* stale_all when everything was last read */
+	uint64		stale_rules;	/* the same for all but weights */
+	uint64		refreshed_rules;
 	uint32		stale_tenants;	/* list of tenants whose rows changed */
 
 	/* database slot only */
