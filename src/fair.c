@@ -38,11 +38,29 @@ settle_start(FairTag *tag)
 	tag->start = tag->v_at + span_of(tag->cost_at, tag->weight_milli);
 }
 
-/* Reprices the debt; the caller puts the tag to its new place in the order. */
+/* The weight of a tag that is in no order yet. */
 void
 fair_set_weight(FairTag *tag, int64_t weight_milli)
 {
 	tag->weight_milli = weight_milli;
+	settle_start(tag);
+}
+
+/*
+ * A new weight reprices the debt; the caller puts the tag to its new place in the
+ * order.  The start goes no further back than V: what was dispatched since the last
+ * charge was shared by the old weight, and is not made up for.
+ */
+void
+fair_reweigh(FairTag *tag, const FairClock *clock, int64_t weight_milli)
+{
+	fair_time	least = tag->start < clock->now ? tag->start : clock->now;
+
+	fair_set_weight(tag, weight_milli);
+	if (tag->start >= least)
+		return;
+	tag->v_at = least;
+	tag->cost_at = 0;
 	settle_start(tag);
 }
 

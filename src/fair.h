@@ -68,6 +68,8 @@ typedef struct FairLead
 } FairLead;
 
 extern void fair_set_weight(FairTag *tag, int64_t weight_milli);
+extern void fair_reweigh(FairTag *tag, const FairClock *clock,
+						 int64_t weight_milli);
 extern void fair_join(FairTag *tag, const FairClock *clock);
 extern FairCharge fair_charge(FairTag *tag, FairClock *clock, int64_t cost);
 extern FairCharge fair_add(FairTag *tag, int64_t cost);

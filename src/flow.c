@@ -229,7 +229,9 @@ flow_set_weight(uint32 tenant, int64 weight_milli)
 		QuotaShare *share = dlist_container(QuotaShare, tenant_node, iter.cur);
 
 		flow_share_unlink(share);
-		fair_set_weight(&share->tag, weight_milli);
+		fair_reweigh(&share->tag,
+					 &quota_slots[share->entry.owner].classes[share->class_index].clock,
+					 weight_milli);
 		flow_share_relink(share);
 	}
 	flow_line_reweigh(tenant);

@@ -240,6 +240,174 @@ UNIT_TEST(rollbacks_widen_the_bound_by_what_is_open)
 	}
 }
 
+/*
+ * The same with all that happens to a queue: tenants are blocked and come back, are
+ * at their cap while their claims are open, have new weights; claims roll back.  A
+ * pair is compared while both are in the order and keep their weights.
+ */
+#define MAX_OPEN 16
+
+typedef struct Life
+{
+	int			depth;			/* claims open at a time */
+	int			nopen;
+	struct
+	{
+		int			tenant;
+		FairCharge	charge;
+	}			open[MAX_OPEN];
+	int			in_flight[MAX_TENANTS];
+	int			cap[MAX_TENANTS];
+	bool		blocked[MAX_TENANTS];
+	double		value[MAX_TENANTS][MAX_TENANTS];	/* served_i/w_i - served_j/w_j */
+	double		low[MAX_TENANTS][MAX_TENANTS];
+	double		high[MAX_TENANTS][MAX_TENANTS];
+	double		worst;
+} Life;
+
+/* Comparisons with the tenant begin anew. */
+static void
+life_reset(Life *l, int i)
+{
+	for (int j = 0; j < ntenants; j++)
+	{
+		l->low[i][j] = l->high[i][j] = l->value[i][j] = 0;
+		l->low[j][i] = l->high[j][i] = l->value[j][i] = 0;
+	}
+}
+
+/* The tenant is in the order, or not any more. */
+static void
+life_state(Life *l, int i)
+{
+	bool		busy = !l->blocked[i] && l->in_flight[i] < l->cap[i];
+
+	if (busy == tenants[i].busy)
+		return;
+	life_reset(l, i);
+	if (busy)
+		come(i);
+	else
+		go(i);
+}
+
+/* It was served for good: compares it with the others in the order. */
+static void
+life_served(Life *l, int i, int64_t cost)
+{
+	for (int j = 0; j < ntenants; j++)
+	{
+		double		bound = (double) tenants[i].dearest / (double) tenants[i].tag.weight_milli +
+			(double) tenants[j].dearest / (double) tenants[j].tag.weight_milli;
+		double		range;
+
+		if (i == j || !tenants[i].busy || !tenants[j].busy)
+			continue;
+		l->value[i][j] += (double) cost / (double) tenants[i].tag.weight_milli;
+		l->high[i][j] = l->value[i][j] > l->high[i][j] ? l->value[i][j] : l->high[i][j];
+		range = l->high[i][j] - l->low[i][j];
+		l->value[j][i] = -l->value[i][j];
+		l->low[j][i] = -l->high[i][j];
+		if (range / bound > l->worst)
+			l->worst = range / bound;
+	}
+}
+
+/* One of the open claims ends. */
+static void
+life_end_claim(Life *l)
+{
+	int			k = (int) random_below((uint32_t) l->nopen);
+	int			i = l->open[k].tenant;
+
+	l->in_flight[i]--;
+	life_state(l, i);
+	if (random_below(100) < 20)
+		fair_undo(&tenants[i].tag, &l->open[k].charge);
+	else
+		life_served(l, i, l->open[k].charge.cost);
+	l->open[k] = l->open[--l->nopen];
+}
+
+/* Now and then something else happens to a tenant. */
+static void
+life_event(Life *l)
+{
+	static const int weights[] = {1, 2, 5, 10, 100};
+	int			i = (int) random_below((uint32_t) ntenants);
+
+	switch (random_below(20))
+	{
+		case 0:
+		case 1:
+			l->blocked[i] = !l->blocked[i];
+			break;
+		case 2:
+			fair_reweigh(&tenants[i].tag, &class_clock,
+						 1000 * weights[random_below(5)]);
+			life_reset(l, i);
+			break;
+		case 3:
+			l->cap[i] = 1 + (int) random_below(4);
+			break;
+	}
+	life_state(l, i);
+}
+
+static double
+run_life(uint64_t seed, int depth)
+{
+	static Life l;
+
+	memset(&l, 0, sizeof(l));
+	l.depth = depth;
+	begin_pairs(seed);
+	for (int i = 0; i < ntenants; i++)
+	{
+		l.cap[i] = 1 + (int) random_below(20);
+		tenants[i].dearest = 500;
+	}
+	for (int n = 0; n < 4000; n++)
+	{
+		int			i = pick();
+
+		if (i >= 0 && l.nopen < l.depth)
+		{
+			l.open[l.nopen].tenant = i;
+			l.open[l.nopen++].charge = fair_charge(&tenants[i].tag, &class_clock,
+												   1 + random_below(500));
+			l.in_flight[i]++;
+			life_state(&l, i);
+		}
+		if (l.nopen == l.depth || (l.nopen > 0 && i < 0))
+			life_end_claim(&l);
+		life_event(&l);
+	}
+	return l.worst;
+}
+
+UNIT_TEST(fair_with_caps_blocks_weights_and_rollbacks)
+{
+	static const int depths[] = {1, 4, 16};
+
+	for (int d = 0; d < 3; d++)
+	{
+		double		worst = 0;
+
+		for (uint64_t seed = 1; seed <= 60; seed++)
+		{
+			double		w = run_life(seed, depths[d]);
+
+			if (w > worst)
+				worst = w;
+		}
+		printf("#   %d open: worst pair at %.2f, allowed %d\n", depths[d],
+			   worst, depths[d] + 1);
+		CHECK(worst <= depths[d] + 1);
+		CHECK(worst > 0.5);
+	}
+}
+
 /* ---- coming and going ---- */
 
 /* Scenario 2: five tenants drain and refill before every batch of 5. */
@@ -364,7 +532,7 @@ UNIT_TEST(new_weight_acts_at_once)
 	CHECK_EQ(tenants[0].jobs, 500);
 
 	charge(0, 1000);
-	fair_set_weight(&tenants[0].tag, 100000);
+	fair_reweigh(&tenants[0].tag, &class_clock, 100000);
 	while (dispatch(1) != 0)
 		claim++;
 	CHECK(claim <= 11);
@@ -374,6 +542,23 @@ UNIT_TEST(new_weight_acts_at_once)
 		dispatch(1);
 	CHECK(tenants[0].jobs >= 990 && tenants[0].jobs <= 1010);
 	CHECK(tenants[1].jobs >= 9 && tenants[1].jobs <= 11);
+}
+
+/* A greater weight is not retroactive: no burst for the time under the old one. */
+UNIT_TEST(new_weight_makes_up_for_nothing)
+{
+	int			row = 0;
+
+	begin(2);
+	come(0);
+	come(1);
+	charge(0, 1000);
+	for (int n = 0; n < 500; n++)
+		CHECK_EQ(dispatch(1), 1);
+	fair_reweigh(&tenants[0].tag, &class_clock, 2000);
+	while (dispatch(1) == 0)
+		row++;
+	CHECK(row <= 4);
 }
 
 /* Cost 1 at the greatest weight: no drift by rounding. */
@@ -619,6 +804,7 @@ main(void)
 {
 	UNIT_RUN(service_differs_by_one_job_each);
 	UNIT_RUN(rollbacks_widen_the_bound_by_what_is_open);
+	UNIT_RUN(fair_with_caps_blocks_weights_and_rollbacks);
 	UNIT_RUN(refilling_does_not_beat_a_backlog);
 	UNIT_RUN(newcomer_gets_its_share_only);
 	UNIT_RUN(newcomer_waits_for_one_job_each);
@@ -626,6 +812,7 @@ main(void)
 	UNIT_RUN(debt_survives_absence);
 	UNIT_RUN(shares_are_of_cost);
 	UNIT_RUN(new_weight_acts_at_once);
+	UNIT_RUN(new_weight_makes_up_for_nothing);
 	UNIT_RUN(great_weights_do_not_drift);
 	UNIT_RUN(small_weights_do_not_overflow);
 	UNIT_RUN(undo_of_the_newest_is_exact);
