@@ -5,6 +5,7 @@
 #include "job_hold.h"
 
 #include "error.h"
+#include "notify.h"
 #include "job_batch.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
@@ -207,5 +208,6 @@ job_write_over(RowTable *jobs, TupleTableSlot *job, const char *state,
 	job_set(change, JOB_STATE, CStringGetTextDatum(state));
 	job_set(change, JOB_FINISHED_AT, TimestampTzGetDatum(quota_wall_us()));
 	job_forget_key(job);
+	notify_note(job, state);
 	job_write(jobs, job, change);
 }

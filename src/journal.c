@@ -390,6 +390,18 @@ journal_permit_spent(uint32 permit)
 
 /* See journal.h. */
 void
+journal_finished(uint32 flow, uint32 database_slot, int64 job, uint8 state)
+{
+	JournalRecord *r = append(RECORD_FINISHED, flow);
+
+	r->u.finished.job = job;
+	r->u.finished.database_slot = database_slot;
+	r->u.finished.state = state;
+	pg_atomic_fetch_add_u32(&quota_flows[flow].pins, 1);
+}
+
+/* See journal.h. */
+void
 journal_deadline(uint32 database_slot, TimestampTz start_before,
 				 bool on_commit, bool on_abort)
 {

@@ -111,6 +111,13 @@ extern void journal_permit_extended(uint32 permit, int64 before_ns);
  */
 extern void journal_batch_left(int64 batch);
 
+/*
+ * The job of this flow is over; state as in a notice.  Told at commit; the flow's
+ * slot lock is held.
+ */
+extern void journal_finished(uint32 flow, uint32 database_slot, int64 job,
+							 uint8 state);
+
 /* Deadlines of jobs are lowered for at these ends; job_deadline.h.  No lock. */
 extern void journal_deadline(uint32 database_slot, TimestampTz start_before,
 							 bool on_commit, bool on_abort);

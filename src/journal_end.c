@@ -16,10 +16,12 @@
 #include "flow.h"
 #include "job_deadline.h"
 #include "miscadmin.h"
+#include "notify.h"
 #include "permit.h"
 #include "place.h"
 #include "recount.h"
 #include "waiter.h"
+#include "worker.h"
 
 static uint32 locked_slot = QUOTA_NO_INDEX;
 static uint32 locked_database = QUOTA_NO_INDEX;
@@ -179,6 +181,9 @@ undo_record(JournalRecord *r, uint64 parkings)
 			break;
 		case RECORD_LEAVE:
 			break;
+		case RECORD_FINISHED:
+			pg_atomic_fetch_sub_u32(&quota_flows[r->object].pins, 1);
+			break;
 		case RECORD_DEADLINE:
 			if (r->u.deadline.on_abort)
 				deadline_lower(r->object, r->u.deadline.start_before);
@@ -196,6 +201,18 @@ undo_record(JournalRecord *r, uint64 parkings)
 			recount_abandon(r->object);
 			break;
 	}
+}
+
+/* A worker tells of the job. */
+static void
+commit_finished(JournalRecord *r)
+{
+	QuotaFlow  *flow = &quota_flows[r->object];
+
+	lock(flow->entry.owner);
+	notify_push(r->object, r->u.finished.job, r->u.finished.state);
+	pg_atomic_fetch_sub_u32(&flow->pins, 1);
+	quota_work_due(r->u.finished.database_slot, quota_now_ns());
 }
 
 /* It is final; what it gives counts from now on. */
@@ -239,6 +256,9 @@ commit_record(JournalRecord *r)
 			break;
 		case RECORD_LEAVE:
 			commit_leave(r);
+			break;
+		case RECORD_FINISHED:
+			commit_finished(r);
 			break;
 		case RECORD_DEADLINE:
 			if (r->u.deadline.on_commit)

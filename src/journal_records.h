@@ -17,6 +17,7 @@ typedef enum JournalRecordType
 	RECORD_EXTEND,				/* a permit's later end */
 	RECORD_NOTE,				/* what a flow will learn */
 	RECORD_LEAVE,				/* jobs that leave the permit of their batch */
+	RECORD_FINISHED,			/* a job to be told of */
 	RECORD_DEADLINE,			/* a job that should start in time */
 	RECORD_LOAD_BUCKET,			/* an allowance is LOADING by us */
 	RECORD_LOAD_QUEUE,			/* a database's flows are LOADING by us */
@@ -58,6 +59,12 @@ typedef struct JournalRecord
 			Oid			extension;	/* for permit_lock() */
 		}			leave;
 		JournalNote note;
+		struct
+		{
+			int64		job;
+			uint32		database_slot;
+			uint8		state;
+		}			finished;
 		struct
 		{
 			TimestampTz start_before;

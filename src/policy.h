@@ -178,8 +178,14 @@ typedef struct QuotaJobPolicy
 	int64		start_within_ns;	/* 0 = whenever */
 	int64		retry_base_ns;	/* full jitter: random in (0, base * 2^attempt], */
 	int64		retry_max_ns;	/* at most this */
-	bool		notifies;		/* NOTIFY tells of jobs that have finished */
 } QuotaJobPolicy;
+
+/*
+ * Where NOTIFY tells of a provider's jobs that have finished, NULL = nowhere; good
+ * until the configuration is asked again.  And whether any provider has one.
+ */
+extern const char *quota_notify_channel(const char *provider);
+extern bool quota_notifies(void);
 
 /* Neither name need have a row.  May throw when out of memory. */
 extern QuotaJobPolicy quota_job_policy(const char *provider,

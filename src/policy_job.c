@@ -28,7 +28,6 @@ quota_job_policy(const char *provider, const char *class_name)
 	policy.max_attempts = p ? p->max_attempts : DEFAULT_MAX_ATTEMPTS;
 	policy.retry_base_ns = p ? p->retry_base_ns : DEFAULT_BASE_NS;
 	policy.retry_max_ns = p ? p->retry_max_ns : DEFAULT_MAX_NS;
-	policy.notifies = p && p->notify_channel != NULL;
 	if (c == NULL)
 		return policy;
 	policy.start_within_ns = c->start_within_ns;
@@ -39,6 +38,22 @@ quota_job_policy(const char *provider, const char *class_name)
 	if (c->retry_max_ns > 0)
 		policy.retry_max_ns = c->retry_max_ns;
 	return policy;
+}
+
+/* See policy.h. */
+bool
+quota_notifies(void)
+{
+	return policy_rules()->notifies;
+}
+
+/* See policy.h. */
+const char *
+quota_notify_channel(const char *provider)
+{
+	const PolicyProvider *p = policy_find(policy_rules()->providers, provider);
+
+	return p ? p->notify_channel : NULL;
 }
 
 /* ---- rules of jobs ---- */

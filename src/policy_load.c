@@ -92,6 +92,7 @@ read_provider(PolicyRules *rules, const ConfigScan *scan)
 	p->max_queued = config_int32(scan, PROVIDERS_MAX_QUEUED, -1);
 	p->max_attempts = config_int32(scan, PROVIDERS_MAX_ATTEMPTS, 1);
 	p->notify_channel = config_text(scan, PROVIDERS_NOTIFY_CHANNEL);
+	rules->notifies |= p->notify_channel != NULL;
 	p->lost_refunds = strcmp(config_text(scan, PROVIDERS_LOST_PERMIT),
 							 "refund") == 0;
 	p->young = config_is_young(scan, PROVIDERS_CREATED_EPOCH);

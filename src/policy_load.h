@@ -103,6 +103,7 @@ typedef struct PolicyRules
 	HTAB	   *providers;
 	HTAB	   *tiers;
 	HTAB	   *classes;
+	bool		notifies;		/* some provider has a notify_channel */
 	int			per_used;		/* ConfigPer bits of across */
 	List	   *across;			/* of PolicyLimit */
 } PolicyRules;

@@ -81,7 +81,7 @@ request(void)
 	if (previous_request_hook)
 		previous_request_hook();
 	RequestAddinShmemSpace(shmem_size());
-	RequestNamedLWLockTranche("quota", 3);
+	RequestNamedLWLockTranche("quota", 4);
 }
 
 /* Points the arrays into the block. */
@@ -109,6 +109,7 @@ fill(void)
 	quota_shared->directory = &locks[0].lock;
 	quota_shared->events_lock = &locks[1].lock;
 	quota_shared->recount_lock = &locks[2].lock;
+	quota_shared->notices_lock = &locks[3].lock;
 	for (int i = 0; i < quota_max_providers; i++)
 	{
 		LWLockInitialize(&quota_slots[i].lock, locks[0].lock.tranche);

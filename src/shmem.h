@@ -25,8 +25,8 @@
  * A slot, which owns itself, is made under the directory lock alone, before
  * anybody can find it.
  *
- * Order: a database slot's lock, a provider slot's lock, directory, events_lock or
- * recount_lock; never two of one kind.  permit_expire() alone asks for a database
+ * Order: a database slot's lock, a provider slot's lock, directory, events_lock,
+ * notices_lock or recount_lock; never two of one kind.  permit_expire() alone asks for a database
  * slot's lock while it has a provider slot's, and does not wait for it.
  * While any of these is held: no allocation, no error, no catalog access, no
  * I/O, no wait except for a lock further right in this order.
@@ -402,6 +402,7 @@ typedef struct QuotaSlot
 								 * jobs were last reckoned anew */
 	uint32		database_slot;	/* of the queue its flows belong to, set before
 								 * there are any; else QUOTA_NO_INDEX */
+	int64		notices_lost;	/* found no room in the ring, not told of yet */
 	/* what job_refresh.c has to read again: everything, while these differ */
 	uint64		stale_all;		/* times that everything became stale */
 	uint64		refreshed;		/* stale_all when everything was last read */
@@ -502,10 +503,23 @@ typedef struct QuotaEvent
 
 #define QUOTA_EVENT_RING 1024
 
+/* A job that has finished; notify.h. */
+typedef struct QuotaNotice
+{
+	Oid			database;		/* InvalidOid = done */
+	int64		job;
+	uint8		state;
+	char		provider[QUOTA_NAME_LEN];
+	char		tenant[QUOTA_NAME_LEN];
+} QuotaNotice;
+
+#define QUOTA_NOTICE_RING 4096
+
 typedef struct QuotaShared
 {
 	LWLock	   *directory;		/* see LOCKING above */
 	LWLock	   *events_lock;
+	LWLock	   *notices_lock;
 	LWLock	   *recount_lock;	/* see recount.c */
 
 	uint8		secret[32];		/* key of all QuotaKeys */
@@ -534,9 +548,14 @@ typedef struct QuotaShared
 	uint64		event_tail;
 	uint64		events_lost;
 
+	/* notices ring, under notices_lock; the same */
+	uint64		notice_head;
+	uint64		notice_tail;
+
 	Latch	   *launcher_latch; /* NULL = not running */
 	QuotaGeneration generations[QUOTA_N_GENERATIONS];
 	QuotaEvent	events[QUOTA_EVENT_RING];
+	QuotaNotice notices[QUOTA_NOTICE_RING];
 } QuotaShared;
 
 extern PGDLLIMPORT QuotaShared *quota_shared;

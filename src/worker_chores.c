@@ -28,6 +28,7 @@
 #include "job.h"
 #include "job_deadline.h"
 #include "miscadmin.h"
+#include "notify.h"
 #include "permit.h"
 #include "pgstat.h"
 #include "row_role.h"
@@ -58,6 +59,7 @@ typedef struct Run
 	Oid			extension;
 	int64		until_ns;		/* real time: end of the chore's turn */
 	EventBatch	events;			/* written by the open transaction */
+	NoticeBatch notices;		/* sent by it */
 	CreditWalk	holds;
 	bool		failed;			/* some chore did */
 } Run;
@@ -115,6 +117,14 @@ write_events(Run *run)
 							  run->events.lost));
 	/* a new event calls a worker by itself */
 	return run->events.n < EVENT_BATCH ? QUOTA_NEVER : quota_now_ns();
+}
+
+/* See notify.h. */
+static int64
+send_notices(Run *run)
+{
+	/* a new notice calls a worker by itself */
+	return notify_send(&run->notices) ? quota_now_ns() : QUOTA_NEVER;
 }
 
 /* Ends holds whose permit was lost. */
@@ -194,6 +204,7 @@ static const struct
 	{fail_late_jobs, "failing jobs that were not started in time"},
 	{expire_permits, "expiring permits"},
 	{write_events, "writing events"},
+	{send_notices, "telling of finished jobs"},
 	{expire_holds, "expiring holds"},
 	{reclaim, "reclaiming memory"},
 	{trim_old_events, "trimming events"},
@@ -223,6 +234,7 @@ run_once(Run *run, int which, int64 *next_ns)
 	Guard		state;
 
 	memset(&run->events, 0, sizeof(run->events));
+	run->notices.end = 0;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	state = guard(run->extension);
@@ -239,10 +251,15 @@ run_once(Run *run, int which, int64 *next_ns)
 		*next_ns = quota_now_ns() + BUSY_NS;
 	/* events of an extension that was replaced are left to the new one */
 	if (state == GUARD_GONE && !OidIsValid(get_extension_oid("quota", true)))
+	{
 		quota_events_forget(MyDatabaseId);
+		notify_forget(MyDatabaseId);
+	}
 	CommitTransactionCommand();
 	if (run->events.n > 0 || run->events.lost > 0)
 		quota_events_done(MyDatabaseId, &run->events);
+	if (run->notices.end > 0)
+		notify_done(&run->notices);
 	pgstat_report_stat(true);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	return state != GUARD_GONE;
