@@ -70,6 +70,7 @@ is(value($claim), '', 'the next goes on');
 is(value($claim), 'in time', 'until a job is in time');
 is(value($late), 250, 'with all that were late before it');
 is(value('SELECT sum(depth) FROM quota.stat_flows'), 0, 'nothing is left in the queue');
+value("SELECT quota_complete(job('in time'), 1)");
 
 # rolled back with the claim that failed them
 value(add('back', '1 min') . ';' . add('scheduled', '1 min'));
