@@ -115,7 +115,11 @@ DELETE FROM quota.jobs WHERE id = :id;
 SELECT count(*) FROM follows;
 -- and one that is not there can't be referred to
 INSERT INTO refers VALUES (:id);
+-- in the order in which a background worker that forgets old jobs locks them
+BEGIN;
+LOCK TABLE quota.jobs;
 DROP TABLE refers, follows;
+COMMIT;
 
 -- row security: it holds for SQL, not for the functions; whoever may call them acts for any tenant
 CREATE ROLE sql_app;
