@@ -200,4 +200,23 @@ is($node->safe_psql('restored',
 		"SELECT unfinished, enqueuing FROM quota.stat_tenants WHERE tenant = 'hot'"),
 	"$bound|0", 'the same when the bound is there first');
 
+# ---- what was shed is told at once, then at most once a minute ----
+
+clock_set($node, '2030-01-01 00:00:00+00');
+value("INSERT INTO quota.tenants (tenant, tier, max_queued) VALUES ('quiet', 'basic', 0)");
+value("SELECT count(*) FROM generate_series(1, 5) i, quota_enqueue('quiet', 'p', to_jsonb(i), class => 'batch')");
+clock_advance($node, '59 s');
+is(value("BEGIN; SELECT reason FROM quota_enqueue('quiet', 'p'); ROLLBACK"), 'queue_full', 'refused in a transaction that rolls back');
+clock_advance($node, '1 s');
+like((session($node)->fails("INSERT INTO quota.jobs (tenant, provider) VALUES ('quiet', 'p')")),
+	qr/the queue of tenant "quiet" at provider "p" is full/, 'refused by an INSERT');
+$node->poll_query_until('postgres',
+	"SELECT count(*) >= 2 FROM quota.events WHERE kind = 'shed' AND tenant = 'quiet'")
+  or die 'no events of what was shed';
+is(value("SELECT at AT TIME ZONE 'UTC', provider, detail FROM quota.events WHERE kind = 'shed' AND tenant = 'quiet' ORDER BY id"),
+	"2030-01-01 00:00:00|p|class batch: limit of the tenant is 0; 1 refused since the last such event\n" .
+	"2030-01-01 00:01:00|p|class event: limit of the tenant is 0; 6 refused since the last such event",
+	'two events tell of seven jobs');
+is(value("SELECT shed FROM quota.stat_tenants WHERE tenant = 'quiet'"), 7, 'which are counted');
+
 done_testing();
