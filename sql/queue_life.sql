@@ -320,6 +320,51 @@ SELECT quota_complete(id, attempt) FROM quota.jobs WHERE state = 'running' AND p
 SELECT * FROM flows WHERE depth <> 0 OR in_flight <> 0;
 DELETE FROM quota.jobs WHERE provider = 'ql';
 
+-- ---- the fence (scenario 18): a worker whose lease is over changes nothing ----
+
+INSERT INTO quota.limits (provider, name, per, kind, amount) VALUES ('ql', 'slots', '{tenant}', 'concurrency', 1);
+INSERT INTO quota.limits (provider, name, per, kind, amount, period) VALUES ('ql', 'credits', '{tenant}', 'allowance', 100, '1 month');
+SELECT add('f1');
+SELECT * FROM claim;
+SELECT quota_clock_advance('60 s');
+SELECT payload #>> '{}' AS job, attempt FROM quota_dequeue('ql', worker => 'second');
+CREATE VIEW fence AS
+	SELECT to_jsonb(j) AS job, (SELECT jsonb_agg(l) FROM quota.leases l WHERE l.job_id = j.id) AS lease,
+		(SELECT jsonb_agg(used ORDER BY limit_name, bucket) FROM quota.stat_buckets b WHERE provider = 'ql') AS used,
+		(SELECT jsonb_agg(p ORDER BY permit) FROM quota.stat_permits p WHERE provider = 'ql') AS permits,
+		(SELECT jsonb_agg(h) FROM quota.holds h JOIN quota.leases l USING (permit) WHERE l.job_id = j.id) AS holds, (SELECT jsonb_agg(f) FROM flows f) AS flows
+	FROM quota.jobs j WHERE id = job('f1');
+CREATE TABLE before AS SELECT * FROM fence;
+\set VERBOSITY sqlstate
+SELECT quota_complete(job('f1'), 1);
+SELECT quota_complete(job('f1'), 1, '"result"', '{"request": 9}');
+SELECT quota_extend_job(job('f1'), 1, '1 h');
+SELECT quota_fail(job('f1'), 1, 'no', headers => '{"retry-after": 5}');
+SELECT quota_fail(job('f1'), 1, 'no', billed => true, retry => false);
+\set VERBOSITY default
+SELECT quota_complete(ARRAY[job('f1')], ARRAY[1]), quota_fail(ARRAY[job('f1')], ARRAY[1], ARRAY['no']);
+SELECT quota_requeue(job('f1'));
+SELECT * FROM fence EXCEPT SELECT * FROM before;
+SELECT limit_name, used FROM quota.stat_buckets WHERE provider = 'ql' AND bucket LIKE '%ql_a%' ORDER BY 1;
+-- to cancel the job is not the attempt's to say: the one that runs is told
+SELECT quota_cancel(job('f1'));
+SELECT cancel_requested FROM quota_extend_job(job('f1'), 2, '1 min');
+SELECT quota_complete(job('f1'), 2);
+SELECT state, result FROM quota.jobs WHERE id = job('f1');
+DROP VIEW fence;
+DROP TABLE before;
+DELETE FROM quota.jobs WHERE provider = 'ql';
+-- the hold of the lost attempt is ended in the background
+SELECT quota_clock_advance('1 min');
+DO $$
+BEGIN
+	WHILE EXISTS (SELECT FROM quota.holds h JOIN quota.tenants t USING (tenant) WHERE tier = 'ql') LOOP
+		PERFORM pg_sleep(0.01);
+		COMMIT;
+	END LOOP;
+END $$;
+DELETE FROM quota.limits WHERE provider = 'ql';
+
 DELETE FROM quota.classes WHERE class LIKE 'ql%';
 DELETE FROM quota.tenants WHERE tier = 'ql';
 DELETE FROM quota.providers WHERE provider = 'ql';
