@@ -7,6 +7,7 @@
 #include "error.h"
 #include "notify.h"
 #include "job_batch.h"
+#include "permit.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
@@ -115,6 +116,9 @@ held_try_running(Held *h, int64 id, int32 attempt)
 	if (!job_state_is(h->job, "running") ||
 		job_int32(h->job, JOB_ATTEMPT) != attempt)
 		return HELD_STALE;
+	/* who has just committed or rolled back shows it in rows first */
+	if (job_permit(h->lease) != 0 && permit_is_busy(job_permit(h->lease)))
+		return HELD_BUSY;
 	h->id = id;
 	job_names_of(h->job, &h->names);
 	held_note_lease(h, true);

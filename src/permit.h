@@ -40,6 +40,11 @@ extern uint32 permit_lock(int64 id, Oid database, Oid extension);
 extern void permit_unlock(uint32 index);
 extern bool permit_is_known(int64 id);
 extern bool permit_is_ours(uint32 index);
+/*
+ * Another transaction has it, or has ended without having let go of it yet; no lock
+ * held.  False for a permit that is not there.
+ */
+extern bool permit_is_busy(int64 id);
 
 typedef enum PermitMark
 {

@@ -115,14 +115,35 @@ permit_is_ours(uint32 index)
 		quota_permits[index].taker_pid == MyProcPid;
 }
 
+/* Somebody settles it, or it is not out in the world yet; locked. */
+static bool
+is_taken(uint32 index)
+{
+	return quota_permits[index].marked ||
+		(quota_permits[index].state == QUOTA_PERMIT_OPEN && !permit_is_ours(index));
+}
+
+/* See permit.h. */
+bool
+permit_is_busy(int64 id)
+{
+	uint32		index = permit_lock(id, MyDatabaseId, quota_catalog()->extension);
+	bool		busy;
+
+	if (index == QUOTA_NO_INDEX)
+		return false;
+	busy = is_taken(index);
+	permit_unlock(index);
+	return busy;
+}
+
 /* See permit.h. */
 PermitMark
 permit_mark(uint32 index, int64 now_ns)
 {
 	QuotaPermit *p = &quota_permits[index];
 
-	if (p->marked ||
-		(p->state == QUOTA_PERMIT_OPEN && !permit_is_ours(index)))
+	if (is_taken(index))
 		return PERMIT_BUSY;
 	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns <= now_ns)
 		return PERMIT_OVER;
