@@ -54,7 +54,7 @@ typedef struct FlowTurn
 {
 	ClassWhy	why;
 	bool		look;			/* not to be claimed from: somebody has to say by
-								 * flow_seen() how old its head is */
+								 * flow_scan_seen() how old its head is */
 } FlowTurn;
 
 /*

@@ -28,7 +28,7 @@ RETURNS quota_decision
 AS 'MODULE_PATHNAME', 'quota_acquire'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_acquire(text, text, text, integer, jsonb, text, text, text, text, boolean) IS
-'Decides whether n calls (1 to 1000000) of a tenant to a provider may be made now, and charges every matching limit or none. Never waits. units gives measured amounts by unit name, such as {"input_token": 1200}, instead of the cost map; a NULL class means event; partial grants as many of n as fit. What it takes counts against everybody at once and returns if the transaction or savepoint rolls back. Call it as SELECT * FROM quota_acquire(...): (quota_acquire(...)).* would call it once per column. Errors: 42704 tenant, provider or class does not exist; 22023 n or units out of range; 22004 NULL tenant, provider, n or partial; 55000 uncommitted configuration; 53400 a table is full; 25006 read-only.';
+'Decides whether n calls (1 to 1000000) of a tenant to a provider may be made now, and charges every matching limit or none. Never waits. units gives measured amounts by unit name, such as {"input_token": 1200}, instead of the cost map; a NULL class means event; partial grants as many of n as fit. What it takes counts against everybody at once and returns if the transaction or savepoint rolls back. It also counts, as one call at most, in the order of the tenant''s jobs of that class. Call it as SELECT * FROM quota_acquire(...): (quota_acquire(...)).* would call it once per column. Errors: 42704 tenant, provider or class does not exist; 22023 n or units out of range; 22004 NULL tenant, provider, n or partial; 55000 uncommitted configuration; 53400 a table is full; 25006 read-only.';
 
 CREATE FUNCTION quota_peek(
 	tenant text,
