@@ -293,6 +293,18 @@ CALL serve_at_cost(100, true);
 SELECT tenant, count(*) BETWEEN 48 AND 52 AS half FROM served GROUP BY 1 ORDER BY 1;
 DROP PROCEDURE serve_at_cost;
 
+-- ---- a greater weight makes up for nothing ----
+
+INSERT INTO quota.providers (provider, safety) VALUES ('order_weigh', 1);
+INSERT INTO quota.jobs (tenant, provider, units) VALUES ('order_a', 'order_weigh', '{"request": 1000}');
+INSERT INTO quota.jobs (tenant, provider) SELECT 'order_a', 'order_weigh' FROM generate_series(1, 100);
+INSERT INTO quota.jobs (tenant, provider) SELECT 'order_b', 'order_weigh' FROM generate_series(1, 1000);
+CALL serve('order_weigh', 900);
+UPDATE quota.tenants SET weight = 2 WHERE tenant = 'order_a';
+TRUNCATE served RESTART IDENTITY;
+CALL serve('order_weigh', 30);
+SELECT tenant, count(*) BETWEEN 9 AND 21 AS by_weight FROM served GROUP BY 1 ORDER BY 1;
+
 SELECT * FROM quota_audit();
 DROP VIEW windows;
 DROP PROCEDURE serve, flood;
