@@ -44,6 +44,7 @@ flow_slot_init(uint32 slot)
 	flow_gate_slot_init(slot);
 	flow_open(slot);
 	dlist_init(&s->waiters);
+	memset(&s->latency, 0, sizeof(s->latency));
 }
 
 /* Index of the class in slot->classes, of a free place, or -1. */

@@ -97,6 +97,13 @@ whose_turn(uint32 slot, int64 now_ns)
 
 /* See flow.h. */
 bool
+flow_all_stopped(uint32 slot, int64 now_ns)
+{
+	return flow_is_closed(slot, whose_turn(slot, now_ns), now_ns);
+}
+
+/* See flow.h. */
+bool
 flow_may_claim(uint32 slot, int64 now_ns)
 {
 	QuotaSlot  *s = &quota_slots[slot];

@@ -52,7 +52,8 @@ enum LeaseColumn
 	LEASE_WORKER,
 	LEASE_ORIGINAL_AT,
 	LEASE_CANCEL_REQUESTED,
-	LEASE_BATCH
+	LEASE_BATCH,
+	LEASE_CLAIMED_AT
 };
 
 /* Values of quota.leases.state */
@@ -146,6 +147,8 @@ extern uint32 job_lock_flow(const JobNames *names, uint32 *slot);
 /* Copies what names the flow; its slot's lock is held. */
 extern void job_names_of_flow(uint32 flow, JobNames *names);
 extern void job_note(const JobNames *names, const JournalNote *note);
+extern void job_note_ended(const JobNames *names, const JournalNote *note,
+						   int64 latency_ns);
 extern int64 job_due_ns(char lease_state, TimestampTz ready_at, int64 now_ns,
 						TimestampTz wall_us);
 

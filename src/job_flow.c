@@ -72,6 +72,25 @@ job_names_of_flow(uint32 flow, JobNames *names)
 	names->hash = f->hash;
 }
 
+/*
+ * The same at the end of an attempt that took so long (below 0: nobody knows),
+ * which is remembered whether this transaction commits or not.
+ */
+void
+job_note_ended(const JobNames *names, const JournalNote *note,
+			   int64 latency_ns)
+{
+	uint32		slot;
+	uint32		flow;
+
+	journal_reserve(1);
+	flow = job_lock_flow(names, &slot);
+	journal_note(flow, note);
+	if (latency_ns >= 0)
+		latency_add(&quota_slots[slot].latency, latency_ns);
+	LWLockRelease(&quota_slots[slot].lock);
+}
+
 /* When to look at a row of quota.leases, in quota clock; now_ns = it is due. */
 int64
 job_due_ns(char lease_state, TimestampTz ready_at, int64 now_ns,

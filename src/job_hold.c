@@ -180,6 +180,18 @@ cost_difference(Held *h, const QuotaUnits *units)
 	return Max(actual, 1) - (own >= 0 ? Max(own, 1) : plan->share_cost);
 }
 
+/* What the attempt has come to is known now; -1 when its beginning is not. */
+static int64
+latency_of(Held *h)
+{
+	bool		isnull;
+	Datum		claimed_at = slot_getattr(h->lease, LEASE_CLAIMED_AT, &isnull);
+
+	if (isnull)
+		return -1;
+	return h->now_ns - quota_ns_of_steady(DatumGetTimestampTz(claimed_at));
+}
+
 /* See job_hold.h. */
 void
 held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
@@ -201,7 +213,7 @@ held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 	batch_leave(h->lease);
 	if (row_is_ours(h->lease))
 		journal_claim_spent(h->id);
-	job_note(&h->names, &note);
+	job_note_ended(&h->names, &note, latency_of(h));
 }
 
 /* See job_hold.h. */

@@ -103,6 +103,8 @@ write_lease(Claimer *c)
 
 	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(c->lease_end));
 	job_set(&lease, LEASE_STATE, CharGetDatum(LEASE_RUNNING));
+	job_set(&lease, LEASE_CLAIMED_AT,
+			TimestampTzGetDatum(quota_steady_of(c->now_ns)));
 	job_set(&lease, LEASE_ATTEMPT,
 			Int32GetDatum(job_int32(lanes->job, JOB_ATTEMPT) + 1));
 	job_set_null(&lease, LEASE_PERMIT);

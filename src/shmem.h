@@ -46,6 +46,7 @@
 #include "fair.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
+#include "latency.h"
 #include "pace.h"
 #include "port/atomics.h"
 #include "position.h"
@@ -388,6 +389,7 @@ typedef struct QuotaSlot
 	dlist_head	idle_lines;		/* longest idle first */
 	dlist_head	blocked;		/* flows that wait for an event, in the order
 								 * of their parking, as in the tenants' lists */
+	Latency		latency;		/* of the attempts that ended last */
 	uint64		parkings;		/* so far, closings included */
 	QuotaClosed closed;
 	/* sessions that wait for something to claim; see waiter.c */

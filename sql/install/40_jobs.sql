@@ -86,7 +86,8 @@ CREATE TABLE quota.leases (
 	worker text,
 	original_at timestamptz NOT NULL,
 	cancel_requested boolean NOT NULL DEFAULT false,
-	batch bigint
+	batch bigint,
+	claimed_at timestamptz
 ) USING heap WITH (
 	fillfactor = 70,
 	autovacuum_vacuum_scale_factor = 0,
@@ -110,6 +111,7 @@ COMMENT ON COLUMN quota.leases.worker IS 'What the worker called itself in quota
 COMMENT ON COLUMN quota.leases.original_at IS 'When the job was enqueued, or was to run: its place in the order.';
 COMMENT ON COLUMN quota.leases.cancel_requested IS 'Somebody has asked to cancel the running job.';
 COMMENT ON COLUMN quota.leases.batch IS 'Permit that the jobs of one batch hold together.';
+COMMENT ON COLUMN quota.leases.claimed_at IS 'When the attempt that runs was claimed, by a clock that never steps, which may differ from the wall clock; what quota_workers_needed goes by. NULL after a restore.';
 
 CREATE TABLE quota.dedupe (
 	provider text NOT NULL,

@@ -1,0 +1,329 @@
+/*
+ * drain_time.c
+ *		quota_drain_time(): how long until all that waits has been dispatched.
+ *
+ * By the limits alone: the jobs of each flow cost what the cost map says, and
+ * what they cost is added up for every bucket they meet.  A token bucket is through
+ * when it has refilled what its level lacks; a concurrency limit when its places
+ * have been given back often enough (Little's law, with the mean latency measured);
+ * an allowance when enough periods have begun.  The bucket that takes longest
+ * decides.
+ *
+ * Jobs of suspended tenants don't count: they go on when an administrator says so.
+ */
+#include "flow_list.h"
+
+#include "args.h"
+#include "catalog.h"
+#include "common/int.h"
+#include "decide.h"
+#include "error.h"
+#include "job.h"
+#include "latency.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(quota_drain_time);
+
+/* What has to go through one bucket. */
+typedef struct Load
+{
+	QuotaKey	key;			/* hash key */
+	uint8		kind;			/* QuotaKind */
+	int64		capacity;
+	int64		level;			/* units free now */
+	Bucket		rate;			/* token_bucket, settled */
+	int64		period_us;		/* allowance: length of this period, */
+	int64		period_end_us;	/* and its end */
+	int64		cost;			/* of all jobs, at most INT64_MAX */
+	int64		jobs;
+	bool		impossible;		/* some job needs more than it ever holds */
+} Load;
+
+typedef struct Drain
+{
+	const char *provider;
+	HTAB	   *loads;
+	int64		jobs;			/* that count */
+	int64		latency_ns;		/* mean, -1 = nothing measured */
+	int64		now_ns;
+	TimestampTz wall_us;
+	int64		wait_ns;		/* the answer, QUOTA_NEVER = it never ends */
+} Drain;
+
+/* a + b x c, at most INT64_MAX; none is negative */
+static int64
+add_product(int64 a, int64 b, int64 c)
+{
+	int64		product;
+
+	if (pg_mul_s64_overflow(b, c, &product) ||
+		pg_add_s64_overflow(a, product, &a))
+		return PG_INT64_MAX;
+	return a;
+}
+
+/* What the bucket holds; a bucket that isn't there is full. */
+static void
+read_bucket(Load *load, const QuotaTerm *term, int64 now_ns)
+{
+	QuotaBucket b;
+	uint32		index;
+
+	LWLockAcquire(&quota_slots[term->slot].lock, LW_EXCLUSIVE);
+	index = quota_find_bucket(&term->key, term->slot);
+	if (index != QUOTA_NO_INDEX)
+		b = quota_buckets[index];
+	LWLockRelease(&quota_slots[term->slot].lock);
+
+	load->level = load->capacity;
+	if (term->kind == QUOTA_TOKEN_BUCKET)
+		bucket_init_full(&load->rate, term->rate, term->capacity, now_ns);
+	if (index == QUOTA_NO_INDEX)
+		return;
+	load->level = load->capacity - b.used;
+	load->period_us = b.period_end_us - b.period_start_us;
+	load->period_end_us = b.period_end_us;
+	if (term->kind == QUOTA_TOKEN_BUCKET)
+		load->rate = b.rate;
+	else if (term->kind == QUOTA_CONCURRENCY && b.unknown_until_ns > now_ns)
+		load->level = 0;
+}
+
+/* So many calls, each at this cost. */
+static void
+add_load(Drain *d, const QuotaTerm *term, int64 cost, int64 n)
+{
+	bool		found;
+	Load	   *load;
+
+	if (cost == 0)
+		return;
+	load = hash_search(d->loads, &term->key, HASH_ENTER, &found);
+	if (!found)
+	{
+		memset((char *) load + sizeof(QuotaKey), 0,
+			   sizeof(Load) - sizeof(QuotaKey));
+		load->kind = term->kind;
+		load->capacity = term->capacity;
+		read_bucket(load, term, d->now_ns);
+	}
+	load->cost = add_product(load->cost, n, cost);
+	load->jobs += n;
+	load->impossible |= cost > term->capacity;
+}
+
+/* It ends no sooner than that. */
+static void
+not_before(Drain *d, int64 wait_ns)
+{
+	d->wait_ns = Max(d->wait_ns, wait_ns);
+}
+
+/* So many calls; false when they are not configured. */
+static bool
+add_flow(Drain *d, const QuotaCall *call, int64 n, bool *suspended)
+{
+	QuotaAsk	one = {0};
+	TermState	states[QUOTA_MAX_TERMS];
+	QuotaVerdict verdict;
+	QuotaPlan  *plan = quota_plan(call, true);
+
+	if (plan == NULL)
+		return false;
+	*suspended = plan->suspended;
+	if (plan->suspended)
+		return true;
+	one.n = 1;
+	one.dry = true;
+	/* brings the buckets to now; what the plan costs is in its terms, too */
+	plan = quota_examine(call, &one, states, &verdict);
+	for (int i = 0; i < plan->nterms; i++)
+		add_load(d, &plan->terms[i], states[i].cost, n);
+	return true;
+}
+
+/* The jobs of one flow. */
+static void
+count_flow(Drain *d, const FlowInfo *info)
+{
+	QuotaCall	call = {0};
+	bool		suspended = false;
+
+	call.tenant = info->tenant;
+	call.provider = d->provider;
+	call.class_name = info->class_name;
+	call.endpoint = info->endpoint[0] ? info->endpoint : NULL;
+	if (!add_flow(d, &call, info->depth, &suspended))
+		not_before(d, QUOTA_NEVER);
+	if (suspended)
+		return;
+	d->jobs += info->depth;
+	/* nothing in it is ready before */
+	if (info->state == QUOTA_FLOW_PARKED && !info->blocked)
+		not_before(d, info->at_ns == QUOTA_NEVER ? 0 : info->at_ns - d->now_ns);
+}
+
+/* ---- what one bucket takes ---- */
+
+/* Until so many units have been taken of it, one after another. */
+static int64
+token_wait(const Load *load, int64 now_ns, int64 cost)
+{
+	Bucket		rate = load->rate;
+
+	bucket_settle(&rate, now_ns);
+	bucket_take(&rate, cost - 1);
+	return bucket_wait(&rate, 1);
+}
+
+/* Until the last of so many jobs has its place. */
+static int64
+place_wait(const Drain *d, const Load *load, int64 jobs)
+{
+	int64		each = Max(load->cost / load->jobs, 1);
+	int64		free_places = Max(load->level, 0) / each;
+
+	if (jobs <= free_places || d->latency_ns < 0)
+		return 0;
+	return little_drain(jobs - free_places, Max(load->capacity / each, 1),
+						d->latency_ns);
+}
+
+/* Until enough periods have begun, all as long as this one. */
+static int64
+period_wait(const Drain *d, const Load *load, int64 cost)
+{
+	int64		more = cost - Max(load->level, 0);
+	int64		periods = more / load->capacity + (more % load->capacity > 0);
+	int64		until_us;
+
+	if (cost <= load->level)
+		return 0;
+	until_us = load->period_end_us - d->wall_us;
+	if (pg_mul_s64_overflow(periods - 1, load->period_us, &periods) ||
+		pg_add_s64_overflow(until_us, periods, &until_us) ||
+		pg_mul_s64_overflow(until_us, QUOTA_NS_PER_US, &until_us))
+		return QUOTA_NEVER;
+	return until_us;
+}
+
+/* Until all this, and its part of the extra jobs, has gone through. */
+static int64
+load_wait(const Drain *d, const Load *load, int64 extra)
+{
+	int64		cost = load->cost;
+	int64		jobs = load->jobs;
+
+	if (load->impossible)
+		return QUOTA_NEVER;
+	if (d->jobs > 0)
+	{
+		cost = little_scale(cost, d->jobs, extra);
+		jobs = little_scale(jobs, d->jobs, extra);
+	}
+	switch ((QuotaKind) load->kind)
+	{
+		case QUOTA_TOKEN_BUCKET:
+			return token_wait(load, d->now_ns, cost);
+		case QUOTA_CONCURRENCY:
+			return place_wait(d, load, jobs);
+		case QUOTA_ALLOWANCE:
+			return period_wait(d, load, cost);
+	}
+	return 0;
+}
+
+/* ---- the call ---- */
+
+/* An empty table of loads. */
+static HTAB *
+make_loads(void)
+{
+	HASHCTL		control;
+
+	control.keysize = sizeof(QuotaKey);
+	control.entrysize = sizeof(Load);
+	control.hcxt = CurrentMemoryContext;
+	return hash_create("quota drain", 64, &control,
+					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+/* So many calls of nobody in particular, to no endpoint: limits all calls meet. */
+static void
+add_anybody(Drain *d, int64 n)
+{
+	QuotaCall	call = {0};
+	QuotaPlan  *plan;
+
+	call.provider = d->provider;
+	plan = quota_plan_unchecked(&call);
+	if (plan == NULL)
+		return;
+	for (int i = 0; i < plan->nterms; i++)
+		if (plan->terms[i].wide)
+			add_load(d, &plan->terms[i], plan->terms[i].cost, n);
+}
+
+/* Adds up all that waits, and the extra jobs. */
+static void
+count_all(Drain *d, uint32 slot, int64 extra)
+{
+	FlowList	list;
+
+	flow_list(slot, &list);
+	d->now_ns = list.now_ns;
+	d->wall_us = list.wall_us;
+	for (int i = 0; i < list.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		count_flow(d, &list.flow[i]);
+	}
+	/* like the average job that waits; else like a call to no endpoint */
+	if (d->jobs == 0 && extra > 0)
+		add_anybody(d, extra);
+}
+
+/* The mean latency of the slot. */
+static int64
+mean_latency(uint32 slot)
+{
+	Latency		latency;
+
+	LWLockAcquire(&quota_slots[slot].lock, LW_SHARED);
+	latency = quota_slots[slot].latency;
+	LWLockRelease(&quota_slots[slot].lock);
+	return latency_mean(&latency);
+}
+
+/* quota_drain_time(provider, extra_jobs): see its COMMENT. */
+Datum
+quota_drain_time(PG_FUNCTION_ARGS)
+{
+	Drain		d = {0};
+	int32		extra;
+	uint32		slot;
+	HASH_SEQ_STATUS status;
+	Load	   *load;
+	Interval   *result;
+
+	quota_enter_primary("quota_drain_time()");
+	d.provider = quota_arg_name(fcinfo, 0, "provider", true);
+	extra = quota_arg_int32(fcinfo, 1, "extra_jobs", 0, PG_INT32_MAX);
+	if (!quota_provider_exists(d.provider))
+		quota_error_no_such("provider", d.provider);
+	job_load();
+	slot = quota_slot(MyDatabaseId, quota_catalog()->extension, d.provider);
+	d.loads = make_loads();
+	d.latency_ns = mean_latency(slot);
+	count_all(&d, slot, extra);
+	hash_seq_init(&status, d.loads);
+	while ((load = hash_seq_search(&status)) != NULL)
+		not_before(&d, load_wait(&d, load, extra));
+	if (d.wait_ns == QUOTA_NEVER)
+		PG_RETURN_NULL();
+	result = palloc0(sizeof(Interval));
+	result->time = (d.wait_ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US;
+	PG_RETURN_INTERVAL_P(result);
+}

@@ -1,0 +1,126 @@
+/*
+ * next_at.c
+ *		quota_next_at(): when jobs go on, and why not now.
+ *
+ * Of a flow that was refused the answer is in shared memory.  Of one that is READY
+ * nobody has asked since; so it is decided for, by the cost map, as quota_peek()
+ * would.  A job with units of its own may meet something else.
+ */
+#include "flow_list.h"
+
+#include "catalog.h"
+#include "decide.h"
+#include "error.h"
+#include "args.h"
+#include "funcapi.h"
+#include "job.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(quota_next_at);
+
+/* Columns of the result */
+enum
+{
+	NEXT_TENANT,
+	NEXT_CLASS,
+	NEXT_ENDPOINT,
+	NEXT_QUEUED,
+	NEXT_IN_FLIGHT,
+	NEXT_REASON,
+	NEXT_LIMIT_NAME,
+	NEXT_AT,
+	N_NEXT
+};
+
+/* The instant of the quota clock, as the wall clock will show it, rounded up. */
+static TimestampTz
+wall_of(const FlowList *list, int64 at_ns)
+{
+	if (at_ns == QUOTA_NEVER)
+		return DT_NOEND;
+	return list->wall_us + (Max(at_ns - list->now_ns, 0) + QUOTA_NS_PER_US - 1) /
+		QUOTA_NS_PER_US;
+}
+
+/* What a call of the flow would be told; sets reason, limit and time. */
+static void
+ask(const char *provider, FlowInfo *info, TimestampTz *at_us)
+{
+	QuotaCall	call = {0};
+	QuotaAsk	one = {0};
+	TermState	states[QUOTA_MAX_TERMS];
+	QuotaVerdict verdict;
+	QuotaPlan  *plan;
+
+	call.tenant = info->tenant;
+	call.provider = provider;
+	call.class_name = info->class_name;
+	call.endpoint = info->endpoint[0] ? info->endpoint : NULL;
+	if (quota_plan(&call, true) == NULL)
+	{
+		info->reason = QUOTA_UNCONFIGURED;
+		*at_us = DT_NOEND;
+		return;
+	}
+	one.n = 1;
+	one.dry = true;
+	plan = quota_examine(&call, &one, states, &verdict);
+	if (verdict.granted > 0)
+		return;
+	info->reason = verdict.reason;
+	*at_us = verdict.not_before_us;
+	if (verdict.limiting >= 0)
+		strlcpy(info->limit_name, plan->terms[verdict.limiting].name,
+				QUOTA_NAME_LEN);
+}
+
+/* Adds the flow to the result. */
+static void
+put_flow(ReturnSetInfo *result, const FlowInfo *info, TimestampTz at_us)
+{
+	Datum		values[N_NEXT];
+	bool		nulls[N_NEXT] = {false};
+
+	values[NEXT_TENANT] = CStringGetTextDatum(info->tenant);
+	values[NEXT_CLASS] = CStringGetTextDatum(info->class_name);
+	values[NEXT_ENDPOINT] = CStringGetTextDatum(info->endpoint);
+	nulls[NEXT_ENDPOINT] = info->endpoint[0] == '\0';
+	values[NEXT_QUEUED] = Int64GetDatum(info->depth);
+	values[NEXT_IN_FLIGHT] = Int64GetDatum(info->in_flight);
+	values[NEXT_REASON] = CStringGetTextDatum(quota_reason_name(info->reason));
+	values[NEXT_LIMIT_NAME] = CStringGetTextDatum(info->limit_name);
+	nulls[NEXT_LIMIT_NAME] = info->limit_name[0] == '\0';
+	values[NEXT_AT] = TimestampTzGetDatum(at_us);
+	nulls[NEXT_AT] = at_us == DT_NOEND;
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* quota_next_at(provider): see its COMMENT. */
+Datum
+quota_next_at(PG_FUNCTION_ARGS)
+{
+	char	   *provider;
+	FlowList	list;
+
+	quota_enter_primary("quota_next_at()");
+	InitMaterializedSRF(fcinfo, 0);
+	provider = quota_arg_name(fcinfo, 0, "provider", true);
+	if (!quota_provider_exists(provider))
+		quota_error_no_such("provider", provider);
+	job_load();
+	flow_list(quota_slot(MyDatabaseId, quota_catalog()->extension, provider),
+			  &list);
+	for (int i = 0; i < list.n; i++)
+	{
+		FlowInfo   *info = &list.flow[i];
+		TimestampTz at_us = wall_of(&list, info->at_ns);
+
+		CHECK_FOR_INTERRUPTS();
+		if (info->reason == QUOTA_OK)
+			ask(provider, info, &at_us);
+		put_flow((ReturnSetInfo *) fcinfo->resultinfo, info, at_us);
+	}
+	return (Datum) 0;
+}
