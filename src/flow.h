@@ -142,7 +142,8 @@ typedef struct FlowScan
 	bool		returned_done;	/* all that is due was looked at */
 	int64		next_due_ns;	/* the first due time of what was left there,
 								 * but for rows that somebody is writing */
-	TimestampTz place;			/* nothing was left before this ready_at */
+	TimestampTz place;			/* nothing was left before this ready_at, */
+	int64		place_id;		/* nor with it, before this job */
 } FlowScan;
 
 /* Rows to look at before telling flow_scan_passed(). */

@@ -7,7 +7,8 @@
  * slot's lock is free, every committed job of a flow that nobody is writing
  *
  * - is unsettled if it is in the fresh lane; if it is in the returned lane, its
- *	 due time is not before next_due, nor its ready_at before place; and
+ *	 due time is not before next_due, nor its place in the order of that lane's
+ *	 index before (place, place_id); and
  * - if it is ready, the flow is READY or blocked, or a timer will make it so;
  *
  * or a transaction that has ended has still to raise it, in a callback that is
@@ -243,6 +244,7 @@ flow_scan_begin(uint32 flow, int64 now_ns, FlowScan *scan)
 	scan->returned_done = false;
 	scan->next_due_ns = QUOTA_NEVER;
 	scan->place = DT_NOBEGIN;
+	scan->place_id = 0;
 }
 
 /* Settles what the search has learned of the returned lane. */
@@ -251,7 +253,8 @@ settle_returned(QuotaFlow *flow, const FlowScan *scan)
 {
 	if (!scan->look_returned)
 		return;
-	position_settle_place(&flow->position, &scan->position, scan->place);
+	position_settle_place(&flow->position, &scan->position, scan->place,
+						  scan->place_id);
 	if (!scan->returned_done)
 		return;
 	position_settle_due(&flow->position, &scan->position, scan->next_due_ns);

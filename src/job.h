@@ -124,6 +124,7 @@ extern void job_names_of(TupleTableSlot *job, JobNames *names);
 extern QuotaCall job_call_of(const JobNames *names);
 extern QuotaCall job_call_with_names(TupleTableSlot *job, const JobNames *names);
 extern bool job_names_more(TupleTableSlot *job);
+extern bool job_has_own_terms(TupleTableSlot *job);
 extern bool job_has_names(TupleTableSlot *job, const JobNames *names);
 
 extern JobFind job_find(RowTable *table, QuotaRelation pkey, int64 id,

@@ -134,7 +134,8 @@ search(Claimer *c)
 
 	if (flow_may_guess(&c->scan))
 		lanes_guess(&c->lanes, c->slot, &c->names, &c->scan);
-	lanes_open(&c->lanes, c->slot, &c->names, &c->scan, c->wall_us);
+	lanes_open(&c->lanes, c->slot, &c->names, &c->scan, c->wall_us,
+			   c->charged);
 	step = claim_head(c);
 	lanes_close(&c->lanes);
 	return step;

@@ -7,6 +7,10 @@
  * (flow, ready_at, job_id) of quota.leases, read only when a row of it may be due,
  * and from the place where the first ready one may be: what was claimed and
  * finished there long ago, and maybe can't be vacuumed yet, is not met again.
+ * Behind what is due stand the leases of all that runs and, while an old snapshot
+ * is held, of all that ran lately.  Who only wants to know that nothing more is due
+ * does not walk over all of them: he looks LOOK_AHEAD_US far, which tells that there
+ * is nothing to do in the returned lane for as long, and at a few more.
  * Of the two heads the one with the older original time goes first, so a retry
  * goes before the backlog it came from.
  *
@@ -19,6 +23,7 @@
  */
 #include "job_lanes.h"
 
+#include "catalog/pg_type.h"
 #include "utils/fmgroids.h"
 #include "utils/timestamp.h"
 
@@ -26,6 +31,12 @@
 #define LOCKED_RETRY_NS (100 * 1000 * QUOTA_NS_PER_US)
 /* ... and at a row of quota.leases that doesn't fit its job. */
 #define ORPHAN_RETRY_NS (60 * QUOTA_NS_PER_S)
+/* How far behind what is due to look for what will be. */
+#define LOOK_AHEAD_US USECS_PER_SEC
+/* ... and how many more entries of the index to look at when it isn't needed. */
+#define LOOK_AHEAD_ENTRIES 256
+
+static const LanePlace nowhere = {DT_NOEND, PG_INT64_MAX};
 
 /*
  * An index scan compares all entries of its first page, but a claim needs one.  So
@@ -64,16 +75,56 @@ lanes_init(JobLanes *lanes, RowTable *jobs, RowTable *leases)
 	lanes->lease = row_slot(leases);
 }
 
+/* Now, by the later of the two clocks that ready_at is read by. */
+static TimestampTz
+later_now(const JobLanes *lanes)
+{
+	return Max(lanes->wall_us, quota_steady_of(lanes->now_ns));
+}
+
+/*
+ * Begins to read the returned lane at a place, up to LOOK_AHEAD_US from now or to
+ * its end.
+ */
+static void
+begin_returned(JobLanes *lanes, LanePlace from, bool ahead)
+{
+	ScanKeyData *place = lanes->from;	/* the scan goes on to refer to it */
+	ScanKeyData keys[3];
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(lanes->names.hash));
+	/* (ready_at, job_id) >= from; a row comparison has functions that compare */
+	ScanKeyEntryInitialize(&place[0], SK_ROW_MEMBER, 2,
+						   BTGreaterEqualStrategyNumber, TIMESTAMPTZOID,
+						   InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(from.at));
+	ScanKeyEntryInitialize(&place[1], SK_ROW_MEMBER | SK_ROW_END, 3,
+						   BTGreaterEqualStrategyNumber, INT8OID,
+						   InvalidOid, F_BTINT8CMP, Int64GetDatum(from.id));
+	memset(&keys[1], 0, sizeof(keys[1]));
+	keys[1].sk_flags = SK_ROW_HEADER;
+	keys[1].sk_attno = 2;
+	keys[1].sk_strategy = BTGreaterEqualStrategyNumber;
+	keys[1].sk_argument = PointerGetDatum(place);
+	ScanKeyInit(&keys[2], 2, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE,
+				TimestampTzGetDatum(later_now(lanes) + LOOK_AHEAD_US));
+	lanes->returned_scan = row_scan_begin(lanes->leases, QUOTA_REL_LEASES_DUE,
+										  ahead ? 3 : 2, keys);
+	lanes->ahead = ahead;
+}
+
 /* Starts a search. */
 void
 lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
-		   FlowScan *scan, TimestampTz wall_us)
+		   FlowScan *scan, TimestampTz wall_us, bool charged)
 {
 	lanes->slot = slot;
 	lanes->names = *names;
 	lanes->scan = scan;
 	lanes->now_ns = scan->now_ns;
 	lanes->wall_us = wall_us;
+	lanes->charged = charged;
 	lanes->last_id = 0;
 	lanes->fresh_id = POSITION_NONE;
 	lanes->nranges = position_ranges(&scan->position, lanes->ranges);
@@ -84,17 +135,13 @@ lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 	lanes->have_fresh = false;
 	lanes->returned_scan = NULL;
 	lanes->have_returned = false;
-	lanes->left_at = DT_NOEND;
+	lanes->left = nowhere;
+	lanes->ahead_ended = false;
 	if (scan->look_returned)
 	{
-		ScanKeyData keys[2];
+		LanePlace	from = {scan->position.place, scan->position.place_id};
 
-		ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
-					Int64GetDatum(names->hash));
-		ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
-					TimestampTzGetDatum(scan->position.place));
-		lanes->returned_scan = row_scan_begin(lanes->leases,
-											  QUOTA_REL_LEASES_DUE, 2, keys);
+		begin_returned(lanes, from, true);
 	}
 }
 
@@ -221,15 +268,42 @@ advance_fresh(JobLanes *lanes)
 
 /* ---- the returned lane ---- */
 
+/* The earlier one. */
+static LanePlace
+place_min(LanePlace a, LanePlace b)
+{
+	if (a.at != b.at)
+		return a.at < b.at ? a : b;
+	return a.id < b.id ? a : b;
+}
+
+/* Nothing was left in the returned lane before this place. */
+static void
+set_place(JobLanes *lanes, LanePlace place)
+{
+	lanes->scan->place = place.at;
+	lanes->scan->place_id = place.id;
+}
+
+/* Of the row read last. */
+static LanePlace
+place_of_lease(const JobLanes *lanes)
+{
+	LanePlace	place = {lanes->ready_at, job_int64(lanes->lease, LEASE_JOB_ID)};
+
+	return place;
+}
+
 /* The row read last stays in the returned lane, to be looked at then. */
 static void
 due_again(JobLanes *lanes, int64 due_ns)
 {
 	FlowScan   *scan = lanes->scan;
+	LanePlace	place = {scan->place, scan->place_id};
 
 	scan->next_due_ns = Min(scan->next_due_ns, due_ns);
-	lanes->left_at = Min(lanes->left_at, lanes->ready_at);
-	scan->place = Min(scan->place, lanes->left_at);
+	lanes->left = place_min(lanes->left, place_of_lease(lanes));
+	set_place(lanes, place_min(place, lanes->left));
 }
 
 /* Puts the job of the lease into job_of_lease; false when it is not to be had. */
@@ -258,21 +332,41 @@ find_job_of_lease(JobLanes *lanes)
 static bool
 is_end_of_due(JobLanes *lanes)
 {
-	TimestampTz later = Max(lanes->wall_us, quota_steady_of(lanes->now_ns));
+	TimestampTz later = later_now(lanes);
 
 	due_again(lanes, lanes->due_ns);
 	return lanes->ready_at > later && lanes->ready_at - later >=
 		(lanes->scan->next_due_ns - lanes->now_ns) / QUOTA_NS_PER_US;
 }
 
+/* All that is due was looked at, and what was left is known. */
+static void
+all_due_read(JobLanes *lanes)
+{
+	lanes->scan->returned_done = true;
+	set_place(lanes, lanes->left);
+}
+
+/* What is behind LOOK_AHEAD_US was not looked at. */
+static void
+leave_the_rest(JobLanes *lanes)
+{
+	FlowScan   *scan = lanes->scan;
+	LanePlace	behind = {later_now(lanes) + LOOK_AHEAD_US, PG_INT64_MAX};
+
+	scan->next_due_ns = Min(scan->next_due_ns, lanes->now_ns +
+							LOOK_AHEAD_US * QUOTA_NS_PER_US);
+	lanes->left = place_min(lanes->left, behind);
+}
+
 /* Moves to the next due row that may be ready. */
 static void
 advance_returned(JobLanes *lanes)
 {
-	FlowScan   *scan = lanes->scan;
 	bool		in_progress;
+	bool		met_end = false;
 
-	while (lanes->returned_scan &&
+	while (lanes->returned_scan && !met_end &&
 		   row_scan_next(lanes->returned_scan, lanes->lease, &in_progress))
 	{
 		if (in_progress || row_is_ours(lanes->lease))
@@ -283,22 +377,43 @@ advance_returned(JobLanes *lanes)
 								   lanes->wall_us);
 		if (lanes->due_ns > lanes->now_ns)
 		{
-			if (is_end_of_due(lanes))
-				break;
+			met_end = is_end_of_due(lanes);
 			continue;
 		}
 		if (find_job_of_lease(lanes))
 		{
 			lanes->have_returned = true;
-			scan->place = Min(lanes->left_at, lanes->ready_at);
+			set_place(lanes, place_min(lanes->left, place_of_lease(lanes)));
 			return;
 		}
 	}
 	if (lanes->returned_scan == NULL)
 		return;
-	scan->returned_done = true;
-	scan->place = lanes->left_at;
+	if (!met_end && row_scan_gave_up(lanes->returned_scan))
+		leave_the_rest(lanes);
 	end_scan(&lanes->returned_scan);
+	if (lanes->ahead && !met_end)
+		lanes->ahead_ended = true;
+	else
+		all_due_read(lanes);
+}
+
+/*
+ * Nothing is due, nor will be for LOOK_AHEAD_US: looks for what will be first.  That
+ * is nice to know for who goes on with a fresh job that may run, so he looks at a
+ * few entries only; a flow that is going to wait, or to be refused, must know.
+ */
+static void
+look_further(JobLanes *lanes)
+{
+	LanePlace	behind = {later_now(lanes) + LOOK_AHEAD_US, PG_INT64_MAX};
+
+	lanes->ahead_ended = false;
+	begin_returned(lanes, behind, false);
+	if (lanes->have_fresh && lanes->charged &&
+		!job_has_own_terms(lanes->fresh))
+		row_scan_limit(lanes->returned_scan, LOOK_AHEAD_ENTRIES);
+	advance_returned(lanes);
 }
 
 /* ---- both ---- */
@@ -327,6 +442,8 @@ lanes_next(JobLanes *lanes)
 		advance_returned(lanes);
 	if (!lanes->have_fresh)
 		advance_fresh(lanes);
+	if (lanes->ahead_ended)
+		look_further(lanes);
 	if (!lanes->have_returned && !lanes->have_fresh)
 		return false;
 	lanes->fresh_id = lanes->have_fresh ? job_int64(lanes->fresh, JOB_ID)

@@ -8,6 +8,13 @@
 #include "flow.h"
 #include "job.h"
 
+/* In the order of the returned lane. */
+typedef struct LanePlace
+{
+	TimestampTz at;				/* ready_at */
+	int64		id;
+} LanePlace;
+
 typedef struct JobLanes
 {
 	/* given to lanes_open() */
@@ -18,6 +25,8 @@ typedef struct JobLanes
 	FlowScan   *scan;
 	int64		now_ns;
 	TimestampTz wall_us;
+	bool		charged;		/* a job that costs what the cost map says may
+								 * run */
 
 	/* the candidate, after lanes_next() */
 	int64		id;
@@ -45,7 +54,10 @@ typedef struct JobLanes
 	int			passed;			/* rows since the position was told */
 	RowScan    *returned_scan;
 	bool		have_returned;
-	TimestampTz left_at;		/* least ready_at left in the returned lane */
+	ScanKeyData from[2];		/* where it began */
+	bool		ahead;			/* it ends LOOK_AHEAD_US from now */
+	bool		ahead_ended;	/* and has, with nothing due */
+	LanePlace	left;			/* the first one left in the returned lane */
 	TupleTableSlot *job_of_lease;
 } JobLanes;
 
@@ -58,7 +70,7 @@ extern void lanes_init(JobLanes *lanes, RowTable *jobs, RowTable *leases);
 extern void lanes_guess(JobLanes *lanes, uint32 slot, const JobNames *names,
 						FlowScan *scan);
 extern void lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
-					   FlowScan *scan, TimestampTz wall_us);
+					   FlowScan *scan, TimestampTz wall_us, bool charged);
 /* The next ready job, oldest first; false when there is none left. */
 extern bool lanes_next(JobLanes *lanes);
 /* Locks the candidate; false when it is not to be had. */

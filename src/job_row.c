@@ -158,6 +158,13 @@ job_names_more(TupleTableSlot *job)
 		!slot_attisnull(job, JOB_RESOURCE);
 }
 
+/* ... or has units of its own: the cost map does not decide for it. */
+bool
+job_has_own_terms(TupleTableSlot *job)
+{
+	return !slot_attisnull(job, JOB_UNITS) || job_names_more(job);
+}
+
 /* False for a job of another flow whose hash happens to be the same. */
 bool
 job_has_names(TupleTableSlot *job, const JobNames *names)

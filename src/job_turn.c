@@ -506,8 +506,7 @@ turn_uncharge(Claimer *c)
 bool
 turn_has_own_terms(const Claimer *c)
 {
-	return !slot_attisnull(c->lanes.job, JOB_UNITS) ||
-		job_names_more(c->lanes.job);
+	return job_has_own_terms(c->lanes.job);
 }
 
 /* See job_turn.h. */

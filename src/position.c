@@ -67,7 +67,9 @@
  * lane's cursor but without gaps.  next_due is a lower bound of the due times of
  * its ready rows: when to look.  place is one of their places in the order of
  * the lane's index, where nobody needs to look before; it is INT64_MIN when
- * somebody who raised a row did not know its place.
+ * somebody who raised a row did not know its place.  Many rows may have the same
+ * place, which are in the order of their ids: place_id says from which one on.  A
+ * raise names none, so it goes back to the first.
  */
 #include "position.h"
 
@@ -156,6 +158,7 @@ position_init(Position *p)
 	p->gaps.n = 0;
 	p->next_due = POSITION_NONE;
 	p->place = POSITION_NONE;
+	p->place_id = 0;
 	for (int i = 0; i < POSITION_LEVELS; i++)
 		p->block[i] = p->block_before[i] = no_news;
 }
@@ -188,7 +191,11 @@ position_raise(Position *p, int64_t lo, int64_t hi, int64_t due, int64_t place)
 	if (news.id <= p->cursor)
 		add_gap(&p->gaps, lo, Min2(hi, p->cursor));
 	p->next_due = Min2(p->next_due, due);
-	p->place = Min2(p->place, place);
+	if (place <= p->place)
+	{
+		p->place = place;
+		p->place_id = 0;
+	}
 }
 
 /*
@@ -245,6 +252,7 @@ position_begin(const Position *p, PositionScan *scan)
 	scan->gaps = p->gaps;
 	scan->skipped.n = 0;
 	scan->place = p->place;
+	scan->place_id = p->place_id;
 }
 
 /*
@@ -332,9 +340,18 @@ position_settle_due(Position *p, const PositionScan *scan, int64_t next_due)
  * nothing ready there.
  */
 void
-position_settle_place(Position *p, const PositionScan *scan, int64_t place)
+position_settle_place(Position *p, const PositionScan *scan, int64_t place,
+					  int64_t id)
 {
 	int64_t		raised = position_news(p, scan->began).place;
 
-	p->place = Max2(p->place, Min2(place, raised));
+	if (raised <= place)
+	{
+		place = raised;
+		id = 0;
+	}
+	if (place < p->place || (place == p->place && id <= p->place_id))
+		return;
+	p->place = place;
+	p->place_id = id;
 }

@@ -45,7 +45,8 @@ typedef struct Position
 	PositionGaps gaps;			/* all <= cursor */
 	int64_t		next_due;		/* the returned lane has nothing due before */
 	int64_t		place;			/* nor anything ready before this place in its
-								 * order */
+								 * order, */
+	int64_t		place_id;		/* nor, at this place, any id before this one */
 	/* news of the current and of the last full block of 4^level raises */
 	PositionNews block[POSITION_LEVELS];
 	PositionNews block_before[POSITION_LEVELS];
@@ -63,6 +64,7 @@ typedef struct PositionScan
 	PositionGaps gaps;
 	PositionGaps skipped;
 	int64_t		place;			/* where the returned lane's scan begins */
+	int64_t		place_id;
 } PositionScan;
 
 extern void position_init(Position *p);
@@ -82,6 +84,6 @@ extern void position_pass(Position *p, PositionScan *scan, int64_t upto);
 extern void position_settle_due(Position *p, const PositionScan *scan,
 								int64_t next_due);
 extern void position_settle_place(Position *p, const PositionScan *scan,
-								  int64_t place);
+								  int64_t place, int64_t id);
 
 #endif							/* QUOTA_POSITION_H */

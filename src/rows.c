@@ -66,6 +66,7 @@ struct RowScan
 	Relation	index;
 	IndexScanDesc scan;
 	SnapshotData snapshot;
+	int			entries_left;	/* to look at; < 0 = all */
 };
 
 /* ---- tables ---- */
@@ -164,8 +165,41 @@ row_scan_begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys)
 	scan->scan = compat_index_beginscan(table->relation, scan->index,
 										&scan->snapshot, nkeys);
 	index_rescan(scan->scan, keys, nkeys, NULL, 0);
+	scan->entries_left = -1;
 	MemoryContextSwitchTo(old);
 	return scan;
+}
+
+/* See rows.h. */
+void
+row_scan_limit(RowScan *scan, int entries)
+{
+	scan->entries_left = entries;
+}
+
+/* See rows.h. */
+bool
+row_scan_gave_up(const RowScan *scan)
+{
+	return scan->entries_left == 0;
+}
+
+/* index_getnext_slot(), which passes over entries without a row it may show. */
+static bool
+next_entry(RowScan *scan, ScanDirection direction, TupleTableSlot *slot)
+{
+	do
+	{
+		if (!scan->scan->xs_heap_continue)
+		{
+			if (row_scan_gave_up(scan) ||
+				index_getnext_tid(scan->scan, direction) == NULL)
+				return false;
+			if (scan->entries_left > 0)
+				scan->entries_left--;
+		}
+	} while (!index_fetch_heap(scan->scan, slot));
+	return true;
 }
 
 /* One step of a scan; see row_scan_next() in rows.h. */
@@ -174,7 +208,7 @@ scan_step(RowScan *scan, ScanDirection direction, TupleTableSlot *slot,
 		  bool *in_progress)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (!index_getnext_slot(scan->scan, direction, slot))
+	if (!next_entry(scan, direction, slot))
 		return false;
 
 	/* the visibility check leaves who is inserting or deleting it here */

@@ -75,6 +75,12 @@ extern bool row_scan_next(RowScan *scan, TupleTableSlot *slot,
 extern bool row_scan_back(RowScan *scan, TupleTableSlot *slot,
 						  bool *in_progress);
 extern void row_scan_end(RowScan *scan);
+/*
+ * The scan ends after so many entries of the index, those of dead rows included;
+ * then it gave up.
+ */
+extern void row_scan_limit(RowScan *scan, int entries);
+extern bool row_scan_gave_up(const RowScan *scan);
 
 /* the version in slot, as scanned or locked, was written by this transaction */
 extern bool row_is_ours(TupleTableSlot *slot);

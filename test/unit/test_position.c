@@ -169,18 +169,37 @@ UNIT_TEST(the_returned_lane_is_read_from_where_something_may_be)
 	position_begin(&p, &scan);
 	CHECK_EQ(scan.place, POSITION_NONE);
 	position_raise(&p, 1, 0, 7, 70);
-	position_settle_place(&p, &scan, 90);
+	position_settle_place(&p, &scan, 90, 0);
 	CHECK_EQ(p.place, 70);
 	position_begin(&p, &scan);
-	position_settle_place(&p, &scan, 90);
+	position_settle_place(&p, &scan, 90, 0);
 	CHECK_EQ(p.place, 90);
 	/* what was learned later by others is as true */
-	position_settle_place(&p, &scan, 80);
+	position_settle_place(&p, &scan, 80, 0);
 	CHECK_EQ(p.place, 90);
 	position_raise(&p, 1, 0, 6, 60);
 	CHECK_EQ(p.place, 60);
 	position_raise(&p, 5, 5, POSITION_NONE, POSITION_NONE);
 	CHECK_EQ(p.place, 60);
+	/* of many rows with one place those before an id; a raise may mean any */
+	position_begin(&p, &scan);
+	CHECK_EQ(scan.place_id, 0);
+	position_raise(&p, 1, 0, 6, 60);
+	position_settle_place(&p, &scan, 60, 5);
+	CHECK_EQ(p.place, 60);
+	CHECK_EQ(p.place_id, 0);
+	position_begin(&p, &scan);
+	position_settle_place(&p, &scan, 60, 5);
+	CHECK_EQ(p.place_id, 5);
+	position_settle_place(&p, &scan, 60, 4);
+	CHECK_EQ(p.place_id, 5);
+	position_begin(&p, &scan);
+	CHECK_EQ(scan.place_id, 5);
+	position_settle_place(&p, &scan, 61, 3);
+	CHECK_EQ(p.place, 61);
+	CHECK_EQ(p.place_id, 3);
+	position_raise(&p, 1, 0, 8, 61);
+	CHECK_EQ(p.place_id, 0);
 	position_raise(&p, 1, 0, 8, INT64_MIN);
 	CHECK_EQ(p.place, INT64_MIN);
 }
@@ -335,7 +354,8 @@ all_is_well(void)
 
 		if ((r->state != ROW_READY && r->state != ROW_LOCKED) || r->owed > 0)
 			continue;
-		if (idle || (r->returned ? pos.next_due > r->due || pos.place > r->due
+		if (idle || (r->returned ? pos.next_due > r->due || pos.place > r->due ||
+					 (pos.place == r->due && pos.place_id > id)
 					 : is_settled(id)))
 		{
 			printf("#   job %lld is lost (cursor %lld, idle %d)\n",
@@ -518,6 +538,7 @@ typedef struct Claimer
 	bool		returned_done;	/* to the end of what is due */
 	int64_t		next_due;
 	int64_t		place;			/* all before was looked at and is not ready */
+	int64_t		place_id;
 	int64_t		job;
 	int64_t		last_seen;
 	int64_t		walk;
@@ -547,7 +568,8 @@ read_returned(Claimer *c)
 		int			i = c->npage;
 
 		if (!rows[id].returned || rows[id].state == ROW_DONE ||
-			rows[id].due < c->scan.place)
+			rows[id].due < c->scan.place ||
+			(rows[id].due == c->scan.place && id < c->scan.place_id))
 			continue;
 		while (i > 0 && rows[c->page[i - 1].id].due > rows[id].due)
 		{
@@ -567,6 +589,7 @@ begin_scan(Claimer *c)
 	position_begin(&pos, &c->scan);
 	begin_ranges(c);
 	c->next_due = c->place = POSITION_NONE;
+	c->place_id = 0;
 	c->looked_returned = pos.next_due <= now;
 	c->state = c->looked_returned ? CLAIMER_RETURNED : CLAIMER_FRESH;
 	if (c->looked_returned)
@@ -595,11 +618,16 @@ step_returned(Claimer *c)
 		c->job = e->id;
 		r->state = ROW_LOCKED;
 		c->place = r->due;
+		c->place_id = e->id;
 	}
 	else if (r->state == ROW_READY || r->state == ROW_LOCKED)
 	{
 		c->next_due = r->due;
-		c->place = c->place < r->due ? c->place : r->due;
+		if (r->due < c->place || (r->due == c->place && e->id < c->place_id))
+		{
+			c->place = r->due;
+			c->place_id = e->id;
+		}
 	}
 }
 
@@ -634,7 +662,7 @@ report_due(Claimer *c)
 	if (c->looked_returned && c->returned_done)
 		position_settle_due(&pos, &c->scan, c->next_due);
 	if (c->looked_returned)
-		position_settle_place(&pos, &c->scan, c->place);
+		position_settle_place(&pos, &c->scan, c->place, c->place_id);
 	c->looked_returned = false;
 }
 
