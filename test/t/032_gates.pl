@@ -187,6 +187,82 @@ foreach my $seed (@seeds)
 }
 is($main->query('SELECT count(*) FROM quota_audit()'), 0, 'the audit is empty');
 
+# ---- jobs that cost more, or say themselves what: nobody is forgotten ----
+
+$main->query(
+	q{INSERT INTO quota.costs (provider, endpoint, unit, cost) VALUES ('p', '/ac', 'request', 2);
+	UPDATE quota.limits SET burst = 4 WHERE provider = 'p' AND kind = 'token_bucket'});
+foreach my $seed (@seeds)
+{
+	my @workers = map { session($node) } 1 .. 3;
+
+	srand($seed);
+	foreach my $i (1 .. $steps / 2)
+	{
+		my $n = int(rand(@workers));
+
+		$main->query(
+			"INSERT INTO quota.jobs (tenant, provider, endpoint, class, units, \"user\")
+			 SELECT 't' || 1 + n % $tenants, 'p', '/' || substr('abacbc', 1 + n % 4, 1 + n % 2), 'event',
+				CASE WHEN n % 3 = 0 THEN jsonb_build_object('request', 1 + n % 4) END,
+				CASE WHEN n % 5 = 0 THEN 'u' || n % 2 END
+			 FROM (VALUES (" . int(rand(1000)) . ')) v (n)');
+		change();
+		eval { step($n, $workers[$n]); 1 } or do
+		{
+			$workers[$n]->query('ROLLBACK');
+			$held{$n} = undef;
+		};
+		$main->query("SELECT count(*) FROM quota_dequeue('p', 5, lease => '1 h')");
+	}
+	$_->quit for @workers;
+	%held = ();
+	$main->query('UPDATE quota.tenants SET suspended = false');
+	my $rounds = 0;
+	while ($main->query("SELECT count(*) FROM quota.jobs WHERE provider = 'p' AND state IN ('queued', 'running')") > 0 &&
+		$rounds++ < 1000)
+	{
+		$main->query(
+			q{SELECT quota_clock_advance('1 s');
+			SELECT count(quota_complete(id, attempt)) FROM quota.jobs WHERE provider = 'p' AND state = 'running'});
+		$main->query("SELECT count(*) FROM quota_dequeue('p', 100, lease => '1 h')");
+	}
+	cmp_ok($rounds, '<', 1000, "seed $seed: all jobs, dear and cheap, have run after $rounds seconds");
+}
+
+# ---- sessions at the same time ----
+
+my $worker = $node->basedir . '/worker.sql';
+append_to_file(
+	$worker, q{\set r random(1, 10)
+BEGIN;
+SELECT coalesce(string_agg(id::text, ','), '') AS ids, coalesce(string_agg(attempt::text, ','), '') AS attempts
+	FROM quota_dequeue('p', 3, lease => '1 h') \gset
+\if :r <= 3
+ROLLBACK;
+\else
+COMMIT;
+SELECT quota_complete('{:ids}'::bigint[], '{:attempts}'::int[]);
+\endif
+SELECT quota_clock_advance('50 ms');
+});
+$main->query(
+	q{DELETE FROM quota.costs WHERE provider = 'p';
+	INSERT INTO quota.jobs (tenant, provider, endpoint, class)
+		SELECT 't' || 1 + n % 6, 'p', (ARRAY['/a', '/ab', '/b', '/bc', '/ac', '/x'])[1 + n % 6], 'event'
+		FROM generate_series(1, 3000) n});
+run_log([
+	$node->installed_command('pgbench'), '-n', '-c', '12', '-j', '2', '-t', '60', '-f', $worker,
+	'-h', $node->host, '-p', $node->port, 'postgres'
+]) or die 'pgbench failed';
+%held = ();
+is(left_over(), '', 'after 12 sessions at the same time nothing is left that may run');
+cmp_ok($main->query("SELECT count(*) FROM quota.jobs WHERE provider = 'p' AND endpoint <> '/x' AND state = 'succeeded'"),
+	'>', 100, 'and they did run');
+$main->query(
+	q{SELECT count(quota_complete(id, attempt)) FROM quota.jobs WHERE provider = 'p' AND state = 'running';
+	SELECT count(quota_cancel(id)) FROM quota.jobs WHERE provider = 'p' AND state = 'queued'});
+
 # ---- sessions that die with the turn of a line in their hands ----
 
 $main->query(
@@ -271,5 +347,32 @@ note "rounds in which the 32 alone got fewer than two: $short";
 is( $main->query("SELECT count(*) FROM quota.jobs WHERE provider = 'cap' AND state <> 'succeeded'"),
 	0, 'all of them ran, early or late');
 $_->quit for @claimers;
+
+# ---- no place for a line: flows wait one by one ----
+
+my $small = new_node('small', 'quota.max_flows' => 4);
+my $one = session($small);
+$one->query("SELECT quota_clock_set('2030-01-01 00:00:00+00')");
+$one->query(
+	q{INSERT INTO quota.tiers (tier) VALUES ('basic');
+	INSERT INTO quota.tenants (tenant, tier) SELECT 't' || n, 'basic' FROM generate_series(1, 2) n;
+	INSERT INTO quota.providers (provider, safety) VALUES ('users', 1), ('p', 1);
+	INSERT INTO quota.limits (provider, name, endpoint, per, amount, period, burst, external) VALUES
+		('users', 'user', NULL, '{user}', 1, '1 s', 1, false), ('p', 'slow', '/slow', '{}', 1, '1 s', 1, false);
+	INSERT INTO quota.jobs (tenant, provider, "user") SELECT 't1', 'users', 'u' || n / 2 FROM generate_series(0, 11) n});
+for (1 .. 6)
+{
+	$one->query(
+		q{SELECT count(quota_complete(id, attempt)) FROM quota_dequeue('users', 10);
+		SELECT quota_clock_advance('1 s')});
+}
+$one->query("INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 't' || n % 2 + 1, 'p', '/slow' FROM generate_series(1, 6) n");
+my $ran = '';
+for (1 .. 6)
+{
+	$ran .= $one->query("SELECT string_agg(tenant, '+') FROM quota_dequeue('p', 10)") . ' ';
+	$one->query("SELECT quota_clock_advance('1 s')");
+}
+is($ran, 't1 t2 t1 t2 t1 t2 ', 'without a line each is woken when the limit opens');
 
 done_testing();

@@ -40,7 +40,7 @@ sub enqueue
 sub complete
 {
 	my ($condition) = @_;
-	return value("SELECT cardinality(array_positions(quota_complete(array_agg(id), array_agg(attempt)), 'succeeded'))
+	return value("SELECT cardinality(array_positions(quota_complete(coalesce(array_agg(id), '{}'), coalesce(array_agg(attempt), '{}')), 'succeeded'))
 		FROM quota.jobs WHERE state = 'running' AND $condition");
 }
 
