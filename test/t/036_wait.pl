@@ -157,6 +157,37 @@ $main->query("UPDATE quota.tenants SET tier = 'better' WHERE tenant = 'a'");
 is(done(\@w, 1), 'claimed 1', 'a change of tier: one');
 is(dismiss(@w), 1, '');
 
+# ---- a finish and an enqueue at the same time (scenario 10) ----
+
+# one of "own" is running; both transactions in every order, a waiter all the time
+$main->query("SELECT quota_cancel(id) FROM quota.jobs WHERE provider = 'own' AND state = 'queued'");
+$main->query('CREATE PROCEDURE work(provider text) LANGUAGE plpgsql AS $$
+	BEGIN
+		LOOP
+			CALL quota_wait(provider, \'1 hour\');
+			PERFORM FROM quota_dequeue(provider);
+			EXIT WHEN FOUND;
+			COMMIT;
+		END LOOP;
+	END $$');
+my $finish = session($node);
+my $add = session($node);
+foreach my $order ('f fc e ec', 'e ec f fc', 'f e fc ec', 'f e ec fc', 'e f fc ec', 'e f ec fc')
+{
+	my %step = (
+		f => sub { $finish->query("BEGIN; SELECT count(quota_complete(id, attempt)::text)
+			FROM quota.jobs WHERE provider = 'own' AND state = 'running'") },
+		fc => sub { $finish->query('COMMIT') },
+		e => sub { $add->query("BEGIN; INSERT INTO quota.jobs (tenant, provider) VALUES ('a', 'own')") },
+		ec => sub { $add->query('COMMIT') });
+	my $worker = session($node);
+	$worker->query_async("CALL work('own')");
+	wait_event($worker, 'Extension');
+	$step{$_}->() foreach split / /, $order;
+	is($worker->wait, '', "$order: the waiter gets the next job");
+	$worker->quit;
+}
+
 # ---- several providers ----
 
 my $both = "CALL quota_wait('{x,y}'::text[], '1 hour');
