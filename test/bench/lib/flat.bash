@@ -90,12 +90,9 @@ part_flat_snapshot() {
 measure_retries() {
 	local n=$((claims * clients))
 	load retries 10 $n
-	quietly sql -d retries -c "DO \$\$ BEGIN
-		FOR i IN 1..$n / 1000 + 1 LOOP
-			PERFORM quota_fail(id, attempt, 'no') FROM quota_dequeue('open', 1000);
-			COMMIT;
-		END LOOP;
-	END \$\$"
+	quietly sql -d retries -c "SELECT count(*) FROM generate_series(1, $n / 1000 + 1),
+			LATERAL (SELECT count(*) FROM quota_dequeue('open', 1000)) claimed" \
+		-c "SELECT count(quota_fail(id, attempt, 'no')) FROM quota.jobs WHERE state = 'running'"
 	quietly sql -d retries -c "SELECT pg_sleep(0.2)"
 	work retries 10 one 1 quota.jobs
 }
