@@ -92,7 +92,7 @@ CREATE VIEW flight AS
 CREATE FUNCTION batch(max_jobs int, equal boolean DEFAULT false) RETURNS TABLE (job text, same_as text)
 BEGIN ATOMIC
 	SELECT d.payload #>> '{}', (SELECT s.payload #>> '{}' FROM quota.jobs s WHERE s.id = d.same_as)
-	FROM quota_dequeue('qb', max_jobs, same_endpoint => true, "coalesce" => equal) d;
+	FROM quota_dequeue('qb', max_jobs, same_endpoint => true, merge_equal => equal) d;
 END;
 -- ends all that runs or waits
 CREATE PROCEDURE quota_batch_finish()
@@ -261,7 +261,7 @@ SELECT quota_clock_advance('1 min');
 SELECT used AS before FROM flight WHERE limit_name = 'credits' \gset
 BEGIN;
 SELECT d.payload, d."user", d.permit IS NOT NULL AS charged, s.payload AS same_as, d.same_as < d.id AS older
-FROM quota_dequeue('qb', 8, same_endpoint => true, "coalesce" => true) d LEFT JOIN quota.jobs s ON s.id = d.same_as ORDER BY d.id;
+FROM quota_dequeue('qb', 8, same_endpoint => true, merge_equal => true) d LEFT JOIN quota.jobs s ON s.id = d.same_as ORDER BY d.id;
 SELECT * FROM places;
 SELECT * FROM counts;
 SELECT limit_name, used - CASE limit_name WHEN 'credits' THEN :before ELSE 0 END AS used FROM flight;
@@ -270,11 +270,11 @@ SELECT * FROM counts;
 SELECT limit_name, used - CASE limit_name WHEN 'credits' THEN :before ELSE 0 END AS used FROM flight;
 -- without asking each is charged; with: each is finished by itself
 SELECT count(permit), count(same_as) FROM quota_dequeue('qb', 3, same_endpoint => true);
-SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM quota_dequeue('qb', 200, same_endpoint => true, "coalesce" => true);
+SELECT quota_complete(array_agg(id), array_agg(attempt)) FROM quota_dequeue('qb', 200, same_endpoint => true, merge_equal => true);
 SELECT * FROM places;
 SELECT * FROM quota_dequeue('qb', 201, same_endpoint => true);
 \echo :SQLSTATE
-SELECT * FROM quota_dequeue('qb', 200, "coalesce" => true);
+SELECT * FROM quota_dequeue('qb', 200, merge_equal => true);
 \echo :SQLSTATE
 SELECT * FROM quota_dequeue('qb', same_endpoint => NULL);
 \echo :SQLSTATE

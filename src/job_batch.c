@@ -139,7 +139,7 @@ batch_find_twin(const Claimer *c)
 {
 	BatchCall	call;
 
-	if (!c->coalesce || c->role != QUOTA_BATCH_NEXT || !read_call(c, &call))
+	if (!c->merge_equal || c->role != QUOTA_BATCH_NEXT || !read_call(c, &call))
 		return 0;
 	for (int i = 0; i < c->batch_state->ncalls; i++)
 		if (call_equal(&call, &c->batch_state->calls[i]))
@@ -154,7 +154,7 @@ batch_add_call(Claimer *c)
 	BatchState *state = c->batch_state;
 	MemoryContext old = MemoryContextSwitchTo(c->batch_context);
 
-	if (c->coalesce && read_call(c, &state->calls[state->ncalls]))
+	if (c->merge_equal && read_call(c, &state->calls[state->ncalls]))
 		state->ncalls++;
 	MemoryContextSwitchTo(old);
 }

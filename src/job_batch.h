@@ -21,7 +21,7 @@ extern void batch_begin(Claimer *c);
 extern bool batch_fits(const Claimer *c, const QuotaPlan *plan);
 
 /*
- * coalesce: the job of the batch that makes the candidate's very call, 0 = none.
+ * merge_equal: the job of the batch that makes the candidate's very call, 0 = none.
  */
 extern int64 batch_find_twin(const Claimer *c);
 /* The candidate was claimed and makes a call of its own. */

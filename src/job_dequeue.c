@@ -107,11 +107,11 @@ read_providers(FunctionCallInfo fcinfo, Dequeue *d, bool many)
 
 /* 22023 */
 static void
-error_coalesce(void)
+error_merge_equal(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("argument \"coalesce\" needs \"same_endpoint\""),
+			 errmsg("argument \"merge_equal\" needs \"same_endpoint\""),
 			 errdetail("Equal payloads are found within a batch."),
 			 errhint("Pass same_endpoint => true too.")));
 }
@@ -121,13 +121,13 @@ static void
 read_arguments(FunctionCallInfo fcinfo, Dequeue *d, bool many)
 {
 	int64		lease_ns = 0;
-	bool		coalesce;
+	bool		merge_equal;
 
 	read_providers(fcinfo, d, many);
 	d->same_endpoint = quota_arg_bool(fcinfo, 4, "same_endpoint");
-	coalesce = quota_arg_bool(fcinfo, 5, "coalesce");
-	if (coalesce && !d->same_endpoint)
-		error_coalesce();
+	merge_equal = quota_arg_bool(fcinfo, 5, "merge_equal");
+	if (merge_equal && !d->same_endpoint)
+		error_merge_equal();
 	d->max_jobs = quota_arg_int32(fcinfo, 1, "max_jobs", 1,
 								  d->same_endpoint ? QUOTA_MAX_BATCH : MAX_JOBS);
 	if (!PG_ARGISNULL(3))
@@ -141,7 +141,7 @@ read_arguments(FunctionCallInfo fcinfo, Dequeue *d, bool many)
 		if (c->has_worker)
 			c->worker = PG_GETARG_DATUM(2);
 		c->asked_lease_ns = lease_ns;
-		c->coalesce = coalesce;
+		c->merge_equal = merge_equal;
 		c->out = (ReturnSetInfo *) fcinfo->resultinfo;
 	}
 }

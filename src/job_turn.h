@@ -36,7 +36,7 @@ typedef struct Claimer
 	RowTable   *leases;
 	JobLanes	lanes;
 	ReturnSetInfo *out;
-	bool		coalesce;		/* jobs of a batch that make equal calls */
+	bool		merge_equal;	/* jobs of a batch that make equal calls */
 	MemoryContext batch_context;	/* of batch_state; NULL when no batch */
 	int			reclaims;		/* of full tables, for the present job */
 	int			buried;			/* by this call */

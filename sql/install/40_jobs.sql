@@ -203,7 +203,7 @@ CREATE TYPE quota_job AS (
 	same_as bigint
 );
 COMMENT ON TYPE quota_job IS
-'A claimed job, as quota_dequeue returns it: its columns in quota.jobs, with the number of this attempt; lease_until: when the lease ends; permit: NULL when the attempt has nothing to settle; cancel_requested: false in a new claim; same_as: the job of the batch whose call serves this one too, with "coalesce" => true.';
+'A claimed job, as quota_dequeue returns it: its columns in quota.jobs, with the number of this attempt; lease_until: when the lease ends; permit: NULL when the attempt has nothing to settle; cancel_requested: false in a new claim; same_as: the job of the batch whose call serves this one too, with merge_equal => true.';
 
 CREATE TYPE quota_enqueued AS (
 	id bigint,
@@ -227,17 +227,17 @@ COMMENT ON FUNCTION quota_enqueue(text, text, jsonb, text, text, jsonb, timestam
 
 CREATE FUNCTION quota_dequeue(provider text, max_jobs int DEFAULT 1,
 	worker text DEFAULT NULL, lease interval DEFAULT NULL,
-	same_endpoint boolean DEFAULT false, "coalesce" boolean DEFAULT false)
+	same_endpoint boolean DEFAULT false, merge_equal boolean DEFAULT false)
 	RETURNS SETOF quota_job
 	LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'quota_dequeue';
 COMMENT ON FUNCTION quota_dequeue(text, int, text, interval, boolean, boolean) IS
 'Claims up to max_jobs jobs (1 to 1000) that may run now, in fair order, charges their limits and leases them (default: the lease of the provider). Jobs and direct calls (quota_acquire) spend from the same limits, and nothing is reserved for either: while direct calls keep the level of a limit low, a job that costs more than the level waits. If the transaction rolls back they are as if never claimed. All are claimed even if a LIMIT throws some away. In REPEATABLE READ, a SELECT of the same transaction may show the old version of a claimed job beside or instead of the new one; the row returned here is the true one. Write SELECT * FROM quota_dequeue(...).
 same_endpoint => true claims one batch, for providers that take many items in one call: up to max_jobs (1 to 200) jobs of one tenant, class and endpoint, oldest first. Rate and credits are charged for each, concurrency once for the batch, until its last job has ended; its cost counts as one in the fair order. It has fewer jobs when limits allow no more, and ends before a job that would count in another concurrency bucket (another connection, say).
-"coalesce" => true (the name is a keyword, hence the quotes), only with same_endpoint: a job whose payload, user, connection and resource equal those of an earlier job of the batch rides on that one: same_as is its id. It is claimed and finished like any job, but charged nothing; a NULL payload equals none.';
+merge_equal => true, only with same_endpoint: a job whose payload, user, connection and resource equal those of an earlier job of the batch rides on that one: same_as is its id. It is claimed and finished like any job, but charged nothing; a NULL payload equals none.';
 
 CREATE FUNCTION quota_dequeue(providers text[], max_jobs int DEFAULT 1,
 	worker text DEFAULT NULL, lease interval DEFAULT NULL,
-	same_endpoint boolean DEFAULT false, "coalesce" boolean DEFAULT false)
+	same_endpoint boolean DEFAULT false, merge_equal boolean DEFAULT false)
 	RETURNS SETOF quota_job
 	LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'quota_dequeue_providers';
 COMMENT ON FUNCTION quota_dequeue(text[], int, text, interval, boolean, boolean) IS

@@ -144,7 +144,7 @@ value(
 			SELECT 'u' || (1 + random() * 4)::int, 'p', CASE WHEN random() < 0.3 THEN 'e' END, to_jsonb(i / 3)
 			FROM generate_series(1, 6) i;
 		WITH c AS (INSERT INTO claimed SELECT id, attempt FROM quota_dequeue('p', 10, lease => '1 h',
-			same_endpoint => same, "coalesce" => same) RETURNING id)
+			same_endpoint => same, merge_equal => same) RETURNING id)
 		SELECT array_agg(id) INTO got FROM c;
 		IF cardinality(got) > 10 THEN
 			RAISE EXCEPTION 'too many jobs: %', cardinality(got);
