@@ -2,12 +2,10 @@
 """A queue worker: claims one job, calls the provider at once, says how it went, and again.
 
 Everything about limits, fairness and credits is in the one statement that claims. The worker knows
-no rate and no tier; it never sleeps for a limit's sake and never sees a 429.
+no rate and no tier; it never sees a 429, and while nothing may be claimed it sleeps in quota_wait.
 """
 import argparse
-import random
 import signal
-import time
 from typing import Any
 
 import psycopg
@@ -17,6 +15,7 @@ from psycopg.types.json import Jsonb
 from crm import Answer, Crm
 
 CLAIM = "SELECT * FROM quota_dequeue('crm', 1, worker => %s)"
+WAIT = "CALL quota_wait('crm', '1 second')"
 COMPLETE = "SELECT quota_complete(%s, %s, result => %s)"
 FAIL = "SELECT quota_fail(%s, %s, %s, status => %s, headers => %s, billed => false, retry => %s)"
 
@@ -44,8 +43,7 @@ def work(db: psycopg.Connection[Any], crm: Crm, name: str) -> None:
     while not stopping:
         job = db.execute(CLAIM, (name,)).fetchone()
         if job is None:
-            # A short nap, spread so that workers do not ask in step.
-            time.sleep(random.uniform(0.004, 0.010))
+            db.execute(WAIT)
             continue
         key = f"job-{job['id']}-{job['attempt']}"
         finish(db, job, crm.call(job["tenant"], job["endpoint"], key, job["payload"]))

@@ -1,4 +1,4 @@
-# The quick start of the README runs as printed, in a new database.
+# What the README shows in SQL runs as printed, in a new database.
 use strict;
 use warnings;
 use FindBin;
@@ -16,6 +16,14 @@ like($out, qr/^t\|1\|ok\|/m, 'the first call is admitted');
 is($node->safe_psql('postgres',
 		"SELECT string_agg(state, ',' ORDER BY state) FROM quota.jobs"),
 	'queued,succeeded', 'one of the two jobs was claimed and completed');
+my @more = $readme =~ /```sql\n(.*?)```/gs;
+shift @more;
+cmp_ok(scalar @more, '>=', 3, 'the README has more examples');
+foreach my $example (@more)
+{
+	($ret, $out, $err) = $node->psql('postgres', $example, on_error_stop => 1);
+	is($ret, 0, 'it runs without an error: ' . $example =~ s/\n.*//sr) or diag($err);
+}
 is($node->safe_psql('postgres', 'SELECT count(*) FROM quota_audit()'),
 	'0', 'the audit is empty');
 $node->stop;
