@@ -150,6 +150,27 @@ SELECT * FROM gates_claim(3);
 DELETE FROM quota.costs WHERE provider = 'gates';
 CALL gates_finish();
 
+-- nor does one of another line take what a dear one waits for, where they meet
+INSERT INTO quota.costs (provider, endpoint, unit, cost) VALUES ('gates', '/search/dear', 'request', 5);
+INSERT INTO quota.limits (provider, name, endpoint, amount, period, external)
+	VALUES ('gates', 'dear too', '/search/dear', 1000, '1 s', false);
+SELECT quota_clock_advance('1 min');
+INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 'gates_30', 'gates', '/search' FROM generate_series(1, 7);
+SELECT count(*) FROM gates_claim(7);
+INSERT INTO quota.jobs (tenant, provider, endpoint) VALUES ('gates_31', 'gates', '/search/dear');
+SELECT * FROM gates_claim(3);
+INSERT INTO quota.jobs (tenant, provider, endpoint) VALUES ('gates_32', 'gates', '/search');
+SELECT * FROM gates_claim(3);
+SELECT quota_clock_advance('2 s');
+SELECT * FROM gates_claim(3);
+SELECT quota_clock_advance('2 s');
+SELECT * FROM gates_claim(3);
+SELECT quota_clock_advance('1 s');
+SELECT * FROM gates_claim(3);
+DELETE FROM quota.costs WHERE provider = 'gates';
+DELETE FROM quota.limits WHERE provider = 'gates' AND name = 'dear too';
+CALL gates_finish();
+
 -- the same flows behind two limits, a rate and what may be in flight: they do not
 -- wander from one to the other
 UPDATE quota.limits SET burst = 1, amount = 2 WHERE provider = 'gates';
