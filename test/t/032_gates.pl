@@ -350,7 +350,7 @@ $_->quit for @claimers;
 
 # ---- no place for a line: flows wait one by one ----
 
-my $small = new_node('small', 'quota.max_flows' => 4);
+my $small = new_node('small', 'quota.max_flows' => 16);
 my $one = session($small);
 $one->query("SELECT quota_clock_set('2030-01-01 00:00:00+00')");
 $one->query(
@@ -359,8 +359,9 @@ $one->query(
 	INSERT INTO quota.providers (provider, safety) VALUES ('users', 1), ('p', 1);
 	INSERT INTO quota.limits (provider, name, endpoint, per, amount, period, burst, external) VALUES
 		('users', 'user', NULL, '{user}', 1, '1 s', 1, false), ('p', 'slow', '/slow', '{}', 1, '1 s', 1, false);
-	INSERT INTO quota.jobs (tenant, provider, "user") SELECT 't1', 'users', 'u' || n / 2 FROM generate_series(0, 11) n});
-for (1 .. 6)
+	INSERT INTO quota.jobs (tenant, provider, "user") SELECT 't1', 'users', 'u' || n / 2 FROM generate_series(0, 39) n});
+# each user's second job waits in a line of its own, until the table is full
+for (1 .. 20)
 {
 	$one->query(
 		q{SELECT count(quota_complete(id, attempt)) FROM quota_dequeue('users', 10);
