@@ -8,8 +8,7 @@ use warnings FATAL => 'all';
 use lib 'test/lib';
 use QuotaTest;
 
-my $node = new_node('main', 'max_connections' => 60,
-	'client_connection_check_interval' => '100ms');
+my $node = new_node('main', 'max_connections' => 60);
 
 clock_set($node, '2030-01-01 00:00:00+00');
 $node->safe_psql(
@@ -52,9 +51,9 @@ sub asleep
 # complete it, where that would wake nobody
 sub workers
 {
-	my ($n, $provider) = @_;
+	my ($n, $provider, $options) = @_;
 	my $claimed = $provider =~ /slots|own/ ? '*' : 'quota_complete(id, attempt)::text';
-	my @workers = map { session($node) } 1 .. $n;
+	my @workers = map { session($node, options => $options // '') } 1 .. $n;
 	foreach my $worker (@workers)
 	{
 		$worker->query_async("CALL quota_wait('$provider', '1 hour');
@@ -246,7 +245,8 @@ is($t->query("CALL quota_wait('free', '10 ms')"), '', 'the timeout ends a wait')
 
 # ---- ends ----
 
-@w = workers(3, 'free');
+# that timer also wakes whoever sleeps, so nobody else has it
+@w = workers(3, 'free', '-c client_connection_check_interval=100ms');
 $w[0]->kill_backend('TERM');
 $w[1]->kill_client;
 ok( $node->poll_query_until('postgres',
