@@ -16,7 +16,7 @@ $node->safe_psql(
 	INSERT INTO quota.tiers (tier) VALUES ('basic'), ('better');
 	INSERT INTO quota.tenants (tenant, tier) VALUES ('a', 'basic'), ('b', 'basic');
 	INSERT INTO quota.providers (provider, safety)
-		SELECT x, 1 FROM unnest('{free,rate,slots,own,tier,x,y}'::text[]) x;
+		SELECT x, 1 FROM unnest('{free,rate,slots,own,tier,x,y,due,due2}'::text[]) x;
 	INSERT INTO quota.limits (provider, name, per, kind, amount, period, burst)
 		VALUES ('rate', 'calls', '{}', 'token_bucket', 60, '1 minute', 1);
 	INSERT INTO quota.limits (provider, name, per, kind, amount)
@@ -229,11 +229,24 @@ $idle->wait;
 # ---- who watches the clock ----
 
 psql_value($node, 'SELECT quota_clock_set(NULL)');
-@w = workers(2, 'free');
-$main->query("INSERT INTO quota.jobs (tenant, provider, run_at)
-	VALUES ('a', 'free', clock_timestamp() + interval '500 ms')");
-is(dismiss($w[1]), 1, 'the newest waiter watched the clock and is gone');
-is($w[0]->wait, 'claimed 1', 'a job comes due: the other one returns');
+# a job that is for later; nothing else is to come at that provider
+sub enqueue_later
+{
+	my ($provider) = @_;
+	return $main->query("INSERT INTO quota.jobs (tenant, provider, run_at)
+		VALUES ('a', '$provider', clock_timestamp() + interval '1 s')");
+}
+@w = workers(1, 'due');
+enqueue_later('due');
+is($w[0]->wait, 'claimed 1', 'a job comes due that was not there when the wait began');
+@w = workers(1, 'due2');
+my $newest = session($node);
+$newest->query_async("CALL quota_wait('due2', '1 hour')");
+wait_event($newest, 'Extension');
+enqueue_later('due2');
+$newest->kill_backend('INT');
+$newest->_finish;
+is($w[0]->wait, 'claimed 1', 'the newest waiter watched the clock and is gone: the other one returns');
 $main->query("SELECT FROM quota_dequeue('rate')");
 is( $main->query("CALL quota_wait('rate', '1 hour'); SELECT count(*) FROM quota_dequeue('rate')"),
 	1, 'a refill in real time');
