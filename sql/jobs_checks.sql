@@ -4,7 +4,7 @@ SELECT quota_clock_set('2026-01-01 00:00:00+00');
 INSERT INTO quota.tiers (tier) VALUES ('jk');
 INSERT INTO quota.tenants (tenant, tier) VALUES ('jk', 'jk');
 INSERT INTO quota.providers (provider) VALUES ('jk');
-INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'jk', 'jk', to_jsonb(n) FROM generate_series(1, 6) n;
+INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'jk', 'jk', to_jsonb(n) FROM generate_series(1, 7) n;
 
 -- what a claim gives: the job, or what refused it
 CREATE FUNCTION jk_claim() RETURNS text LANGUAGE plpgsql AS $$
@@ -40,27 +40,31 @@ DO $$ BEGIN
 	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO jk_worker', (SELECT oid::regprocedure FROM pg_proc
 		WHERE proname = 'quota_dequeue' AND proargtypes[0] = 'text'::regtype));
 END $$;
+SELECT jk_claim();
 SET ROLE jk_worker;
 SELECT jk_claim();
 RESET ROLE;
 DROP OWNED BY jk_worker;
 DROP ROLE jk_worker;
 
--- a constraint whose function writes jobs itself, while one is being written
-CREATE OR REPLACE FUNCTION jk_good(job quota.jobs) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-	IF job.state = 'running' AND job.payload = '5' THEN
-		RETURN (SELECT count(*) = 1 FROM quota_dequeue('jk'));
-	END IF;
-	RETURN job.attempt < 10;
-END $$;
-SELECT jk_claim();
+-- a constraint whose function writes jobs itself, in the middle of its evaluation
 ALTER TABLE quota.jobs DROP CONSTRAINT jk_good;
 DROP FUNCTION jk_good;
+CREATE FUNCTION jk_payload(job quota.jobs) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+	IF job.state = 'running' AND job.payload = '6' THEN
+		PERFORM quota_dequeue('jk');
+	END IF;
+	RETURN job.payload;
+END $$;
+ALTER TABLE quota.jobs ADD CONSTRAINT jk_payload CHECK (payload = jk_payload(jobs));
+SELECT jk_claim();
+ALTER TABLE quota.jobs DROP CONSTRAINT jk_payload;
+DROP FUNCTION jk_payload;
 SELECT payload, state FROM quota.jobs WHERE provider = 'jk' ORDER BY id;
 
 -- a trigger that fires after ours may change what belongs to the user, no more
-INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'jk', 'jk', to_jsonb(n) FROM generate_series(7, 9) n;
+INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'jk', 'jk', to_jsonb(n) FROM generate_series(8, 12) n;
 CREATE FUNCTION jk_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF TG_ARGV[0] = 'payload' THEN
@@ -76,7 +80,21 @@ DROP TRIGGER jk_state ON quota.jobs;
 CREATE TRIGGER jk_payload AFTER UPDATE OF state ON quota.jobs FOR EACH ROW WHEN (NEW.state = 'running') EXECUTE FUNCTION jk_trigger('payload');
 SELECT jk_claim();
 DROP TRIGGER jk_payload ON quota.jobs;
-SELECT payload, state FROM quota.jobs WHERE provider = 'jk' AND finished_at IS NULL AND (state = 'queued' OR payload @> '"seen"') ORDER BY id;
+-- ... and so may one before
+CREATE FUNCTION jk_before() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	NEW.payload := NEW.payload || '"before"';
+	IF NEW.payload @> '10' THEN
+		NEW.class := 'batch';
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER jk_before BEFORE UPDATE OF state ON quota.jobs FOR EACH ROW EXECUTE FUNCTION jk_before();
+SELECT jk_claim();
+SELECT jk_claim();
+DROP TRIGGER jk_before ON quota.jobs;
+DROP FUNCTION jk_before;
+SELECT payload, state FROM quota.jobs WHERE provider = 'jk' AND finished_at IS NULL AND (state = 'queued' OR payload @> '"seen"' OR payload @> '"before"') ORDER BY id;
 
 SELECT count(quota_complete(id, attempt)::text) FROM quota.jobs WHERE provider = 'jk' AND state = 'running';
 SELECT count(quota_cancel(id)) FROM quota.jobs WHERE provider = 'jk' AND state = 'queued';
