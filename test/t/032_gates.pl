@@ -16,7 +16,7 @@ my $main = session($node);
 # ---- the model: a job is due to run if no limit refuses a call like it ----
 
 my $steps = 400;
-my @seeds = defined $ENV{GATES_SEED} ? ($ENV{GATES_SEED}) : (1 .. 4);
+my @seeds = defined $ENV{QUOTA_GATES_SEED} ? ($ENV{QUOTA_GATES_SEED}) : (1 .. 4);
 my $tenants = 6;
 my @endpoints = ('/a', '/ab', '/b', '/bc', '/ac', '/x');
 
