@@ -1,0 +1,163 @@
+/*
+ * shmem_limit.h
+ *		What limits keep in shared memory: buckets and permits.  See shmem.h for
+ *		who may touch them.
+ */
+#ifndef QUOTA_SHMEM_LIMIT_H
+#define QUOTA_SHMEM_LIMIT_H
+
+#include "quota.h"
+
+#include "bucket.h"
+#include "lib/ilist.h"
+#include "lib/pairingheap.h"
+#include "port/atomics.h"
+
+/* Head of every object that is found by key (directory.c). */
+typedef struct QuotaEntry
+{
+	QuotaKey	key;
+	uint32		chain;			/* next in hash chain or free list */
+	uint32		owner;			/* index of the owning slot */
+	bool		used;
+} QuotaEntry;
+
+/*
+ * EMPTY -> LOADING -> READY; LOADING falls back to EMPTY when its loader fails.
+ * A large queue is USABLE before it is READY: see job_load.c.
+ */
+typedef enum QuotaLoad
+{
+	QUOTA_LOAD_EMPTY,
+	QUOTA_LOAD_LOADING,
+	QUOTA_LOAD_READY,
+	QUOTA_LOAD_USABLE			/* flows can be used; what they count is not
+								 * known yet */
+} QuotaLoad;
+
+/* Whom a bucket serves: whose flows an event on it may set free. */
+typedef enum QuotaScope
+{
+	QUOTA_SCOPE_OWN,			/* one tenant */
+	QUOTA_SCOPE_SHARED,			/* several */
+	QUOTA_SCOPE_WIDE			/* every call to the provider */
+} QuotaScope;
+
+typedef struct QuotaBucket
+{
+	QuotaEntry	entry;
+	uint8		kind;			/* QuotaKind, fixed at creation */
+	uint8		load;			/* QuotaLoad; only allowances leave READY */
+	pg_atomic_uint32 pins;		/* journal records, permit parts, flows that wait
+								 * for it; raised under the owner's lock, lowered
+								 * without */
+	uint32		tenant;			/* the tenant charged for this entry, or
+								 * QUOTA_NO_INDEX */
+
+	Bucket		rate;			/* token_bucket */
+
+	int64		used;			/* concurrency: units of permits out;
+								 * allowance: net units of this period */
+	int64		capacity;		/* as of the last decision; for views */
+	int64		held;			/* allowance: units of linked parts */
+	int64		giving;			/* allowance: units that open transactions
+								 * give when they commit */
+	int64		unknown_until_ns;	/* concurrency after a crash: until then all
+									 * of the capacity counts as in flight */
+	pairingheap parts;			/* permit parts by expiry, not token_bucket */
+	int64		period_start_us;	/* allowance: [start, end) */
+	int64		period_end_us;
+	int64		told_us;		/* allowance: the period whose exhaustion was
+								 * told as an event */
+	int64		anchor_us;		/* allowance: the calendar that applied */
+	int32		period_count;
+	bool		period_monthly;
+	uint8		scope;			/* QuotaScope, as of the last decision */
+
+	/* who waits for it; see flow_gate.c */
+	dlist_head	lines;			/* closed at this bucket, first closed first */
+	dlist_head	blocked;		/* flows that stand in no line, in the order of
+								 * their parking; of a database slot: unused */
+	pairingheap_node gate_node; /* in slot->gates when timed */
+	int64		gate_ns;		/* timed: the lines look again then */
+	bool		timed;
+	pg_atomic_uint32 waiting_pins;	/* flows and lines among the pins */
+
+	int64		admitted;		/* units */
+	int64		refused;		/* calls */
+	char		limit_name[QUOTA_NAME_LEN];
+	char		label[QUOTA_LABEL_LEN];
+} QuotaBucket;
+
+/* What one permit took from one bucket. */
+typedef struct QuotaPart
+{
+	pairingheap_node node;		/* in bucket->parts when linked */
+	uint32		bucket;			/* pinned */
+	uint32		permit;			/* index of the permit this is part of */
+	uint8		kind;
+	uint64		unit_hash;		/* unit charged; settling names it */
+	bool		linked;			/* in bucket->parts; for concurrency: counted
+								 * in bucket->used, for allowance: in held */
+	int64		amount;			/* units charged */
+	int64		final;			/* once marked: units that stay charged */
+	int64		period_us;		/* allowance: start of the period charged */
+	BucketTake	take;			/* token_bucket: for returns */
+} QuotaPart;
+
+typedef enum QuotaPermitState
+{
+	QUOTA_PERMIT_FREE,
+	QUOTA_PERMIT_OPEN,			/* its transaction has not committed */
+	QUOTA_PERMIT_LIVE,
+	QUOTA_PERMIT_EXPIRED		/* lifetime over, kept only because a
+								 * transaction's chain leads through it */
+} QuotaPermitState;
+
+/*
+ * id = serial * 2^20 + index.  The serial rises by one with every permit and
+ * starts at a random point in every crash epoch, so an old id does not name a
+ * stranger's permit.
+ */
+#define QUOTA_PERMIT_INDEX_BITS 20
+
+typedef struct QuotaPermit
+{
+	int64		id;
+	int64		alias;			/* id before a crash, when its place was taken;
+								 * else 0 */
+	uint32		chain;			/* free list, both ways; under the directory
+								 * lock, as is state while FREE */
+	uint32		chain_back;
+	uint32		owner;			/* provider slot */
+	uint32		database_slot;	/* owner of some parts' buckets, or
+								 * QUOTA_NO_INDEX */
+	uint8		state;			/* QuotaPermitState */
+	bool		taken;			/* in the chain of the transaction that took it */
+	bool		marked;			/* in the chain of one that settles it */
+	bool		has_hold;		/* a row of quota.holds belongs to it */
+	bool		restored;		/* after a crash: it may have such a row */
+	bool		spent;			/* its call went out: rate tokens stay spent
+								 * even if the taking transaction aborts */
+	bool		is_batch;		/* of the jobs of a batch; see permit_batch.c */
+	int			nparts;
+	int32		n;				/* calls covered; batch: jobs that have not
+								 * ended */
+	int64		expires_ns;
+	int64		lifetime_ns;	/* as given; bounds quota_extend() */
+	int64		asked_ns;		/* batch: the latest end asked for that did not
+								 * move expires_ns; */
+	int			extender_pid;	/* who moved it last, 0 = that was undone */
+	int64		job;			/* job id, or 0 */
+	uint32		tenant;			/* pinned */
+	pairingheap_node node;		/* in slot->permits while OPEN or LIVE */
+	/* chains of the transaction that took or marks it; newest first */
+	uint32		taken_next;
+	uint32		marked_next;
+	int			taker_pid;		/* OPEN: backend whose transaction took it */
+	SubTransactionId taken_sub;
+	SubTransactionId marked_sub;
+	QuotaPart	parts[QUOTA_MAX_TERMS];
+} QuotaPermit;
+
+#endif							/* QUOTA_SHMEM_LIMIT_H */
