@@ -36,7 +36,6 @@
 #include "clock.h"
 #include "event.h"
 #include "miscadmin.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -115,11 +114,11 @@ quota_work_due(uint32 database_slot, int64 at_ns)
 static Place *places;
 static int	n_running;
 
-/* One look at pg_database; DATABASE_GONE when there is no such row. */
-static DatabaseState
-database_state(Oid database)
+/* See worker.h. */
+void
+quota_each_database(void (*look) (Oid database, bool is_template, bool open,
+								  void *arg), void *arg)
 {
-	DatabaseState state = DATABASE_GONE;
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
@@ -132,14 +131,39 @@ database_state(Oid database)
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
 
-		if (form->oid == database)
-			state = form->datallowconn && form->datconnlimit >= -1 ?
-				DATABASE_OPEN : DATABASE_CLOSED;
+		look(form->oid, form->datistemplate,
+			 form->datallowconn && form->datconnlimit >= -1, arg);
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
 	CommitTransactionCommand();
-	return state;
+}
+
+/* What is asked of one database. */
+typedef struct Look
+{
+	Oid			database;
+	DatabaseState state;
+} Look;
+
+/* Is it this one? */
+static void
+look_at(Oid database, bool is_template, bool open, void *arg)
+{
+	Look	   *l = arg;
+
+	if (database == l->database)
+		l->state = open ? DATABASE_OPEN : DATABASE_CLOSED;
+}
+
+/* One look at pg_database; DATABASE_GONE when there is no such row. */
+static DatabaseState
+database_state(Oid database)
+{
+	Look		l = {database, DATABASE_GONE};
+
+	quota_each_database(look_at, &l);
+	return l.state;
 }
 
 /* The next start waits, the longer the more failed. */
@@ -200,39 +224,57 @@ wanted_at(uint32 index, int64 now_ns, Order *order)
 	return at_ns;
 }
 
-/* Starts a worker, or makes the place wait. */
-static void
-start_worker(Place *place, const Order *order)
+/* A process that runs this function of ours, connected to some database. */
+static BackgroundWorker
+describe_process(const char *type, const char *function)
 {
 	BackgroundWorker worker;
-	MemoryContext turn;
-	bool		started;
 
 	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "quota worker for database %u",
-			 order->database);
-	strlcpy(worker.bgw_type, "quota worker", BGW_MAXLEN);
+	strlcpy(worker.bgw_name, type, BGW_MAXLEN);
+	strlcpy(worker.bgw_type, type, BGW_MAXLEN);
 	strlcpy(worker.bgw_library_name, "quota", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "quota_worker_main", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, function, BGW_MAXLEN);
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
 		BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	worker.bgw_notify_pid = MyProcPid;
-	memcpy(worker.bgw_extra, order, sizeof(*order));
+	return worker;
+}
 
-	place->runs = pg_atomic_read_u32(&quota_slots[order->slot].worker_runs);
-	place->database = order->database;
+/* See worker.h. */
+BackgroundWorkerHandle *
+quota_start_process(const char *type, const char *function, Oid database,
+					const void *extra, Size size)
+{
+	BackgroundWorker worker = describe_process(type, function);
+	BackgroundWorkerHandle *handle;
+	MemoryContext turn;
+	bool		started;
+
+	snprintf(worker.bgw_name, BGW_MAXLEN, "%s for database %u", type, database);
+	worker.bgw_notify_pid = MyProcPid;
+	memcpy(worker.bgw_extra, extra, size);
 	/* the handle outlives this turn */
 	turn = MemoryContextSwitchTo(TopMemoryContext);
-	started = RegisterDynamicBackgroundWorker(&worker, &place->handle);
+	started = RegisterDynamicBackgroundWorker(&worker, &handle);
 	MemoryContextSwitchTo(turn);
-	if (started)
+	return started ? handle : NULL;
+}
+
+/* Starts a worker, or makes the place wait. */
+static void
+start_worker(Place *place, const Order *order)
+{
+	place->runs = pg_atomic_read_u32(&quota_slots[order->slot].worker_runs);
+	place->database = order->database;
+	place->handle = quota_start_process("quota worker", "quota_worker_main",
+										order->database, order, sizeof(*order));
+	if (place->handle != NULL)
 	{
 		n_running++;
 		return;
 	}
-	place->handle = NULL;
 	if (place->failures == 0)
 		ereport(LOG,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -442,16 +484,9 @@ quota_worker_main(Datum arg)
 void
 quota_worker_register(void)
 {
-	BackgroundWorker worker;
+	BackgroundWorker worker = describe_process("quota launcher",
+											   "quota_launcher_main");
 
-	memset(&worker, 0, sizeof(worker));
-	strlcpy(worker.bgw_name, "quota launcher", BGW_MAXLEN);
-	strlcpy(worker.bgw_type, "quota launcher", BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "quota", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "quota_launcher_main", BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-		BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = RESTART_S;
 	RegisterBackgroundWorker(&worker);
 }

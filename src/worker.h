@@ -7,6 +7,8 @@
 
 #include "quota.h"
 
+#include "postmaster/bgworker.h"
+
 /* While preloading: registers the launcher, except in a binary upgrade. */
 extern void quota_worker_register(void);
 
@@ -37,6 +39,21 @@ extern bool quota_sweep_gone(void);
 extern PGDLLEXPORT void quota_launcher_main(Datum arg);
 extern PGDLLEXPORT void quota_worker_main(Datum arg);
 extern PGDLLEXPORT void quota_finder_main(Datum arg);
+
+/* ---- worker.c: between the parts of the launcher ---- */
+
+/*
+ * Starts a process named by its type and the database that runs this function of
+ * ours.  It finds a copy of extra in its bgw_extra, and its end wakes us.  NULL when
+ * none can be had now; the caller pfrees the handle.
+ */
+extern BackgroundWorkerHandle *quota_start_process(const char *type,
+												   const char *function,
+												   Oid database,
+												   const void *extra, Size size);
+/* Shows every database to look(); open: it takes connections.  May throw. */
+extern void quota_each_database(void (*look) (Oid database, bool is_template,
+											  bool open, void *arg), void *arg);
 
 /* ---- worker_find.c: for the launcher ---- */
 

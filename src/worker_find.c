@@ -14,15 +14,11 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/table.h"
-#include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog.h"
-#include "catalog/pg_database.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
-#include "postmaster/bgworker.h"
 #include "shmem.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
@@ -35,37 +31,34 @@
 
 /* ---- in the launcher ---- */
 
+/* Room in the list at first. */
+#define FIRST_SIZE 64
+
 static Oid *unknown;			/* databases to look into, from the last on */
 static int	n_unknown;
 static BackgroundWorkerHandle *finder;	/* NULL = none is running */
+
+/* For quota_each_database(): it is to be looked into; arg: room in the list. */
+static void
+note_database(Oid database, bool is_template, bool open, void *arg)
+{
+	int		   *size = arg;
+
+	if (!open || is_template)
+		return;
+	if (n_unknown == *size)
+		unknown = repalloc(unknown, (*size *= 2) * sizeof(Oid));
+	unknown[n_unknown++] = database;
+}
 
 /* See worker.h. */
 void
 quota_find_begin(void)
 {
-	int			size = 64;
-	Relation	rel;
-	TableScanDesc scan;
-	HeapTuple	tuple;
+	int			size = FIRST_SIZE;
 
 	unknown = MemoryContextAlloc(TopMemoryContext, size * sizeof(Oid));
-	StartTransactionCommand();
-	(void) GetTransactionSnapshot();
-	rel = table_open(DatabaseRelationId, AccessShareLock);
-	scan = table_beginscan_catalog(rel, 0, NULL);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
-
-		if (!form->datallowconn || form->datistemplate || form->datconnlimit < -1)
-			continue;
-		if (n_unknown == size)
-			unknown = repalloc(unknown, (size *= 2) * sizeof(Oid));
-		unknown[n_unknown++] = form->oid;
-	}
-	table_endscan(scan);
-	table_close(rel, AccessShareLock);
-	CommitTransactionCommand();
+	quota_each_database(note_database, &size);
 }
 
 /* Some slot belongs to the database; may miss one that is just being made. */
@@ -83,29 +76,9 @@ is_known(Oid database)
 static bool
 start_finder(Oid database)
 {
-	BackgroundWorker worker;
-	MemoryContext old;
-	bool		started;
-
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "quota finder for database %u",
-			 database);
-	strlcpy(worker.bgw_type, "quota finder", BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "quota", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "quota_finder_main", BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-		BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	worker.bgw_notify_pid = MyProcPid;
-	worker.bgw_main_arg = ObjectIdGetDatum(database);
-	/* the handle outlives this turn */
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	started = RegisterDynamicBackgroundWorker(&worker, &finder);
-	MemoryContextSwitchTo(old);
-	if (!started)
-		finder = NULL;
-	return started;
+	finder = quota_start_process("quota finder", "quota_finder_main", database,
+								 &database, sizeof(database));
+	return finder != NULL;
 }
 
 /* See worker.h. */
@@ -151,11 +124,13 @@ has_jobs(void)
 void
 quota_finder_main(Datum arg)
 {
+	Oid			database;
 	Oid			extension;
 
+	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(database));
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 	SetConfigOption("lock_timeout", "300ms", PGC_SUSET, PGC_S_OVERRIDE);
 
 	SetCurrentStatementStartTimestamp();
