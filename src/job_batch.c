@@ -26,7 +26,6 @@
 #include "job_batch.h"
 
 #include "catalog.h"
-#include "decide.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "utils/builtins.h"
@@ -224,9 +223,7 @@ batch_extend(TupleTableSlot *lease, int64 expires_ns)
 /* A batch, as rows of quota.leases tell of it. */
 typedef struct BatchSum
 {
-	int64		id;				/* hash key */
-	int32		members;
-	int64		expires_ns;		/* of the lease that ends last */
+	PermitRecord permit;		/* hash key: its id; ends with the last lease */
 	QuotaCall	call;			/* of its first job met */
 } BatchSum;
 
@@ -257,38 +254,11 @@ batch_load_add(HTAB *batches, TupleTableSlot *lease, const QuotaCall *call)
 	sum = hash_search(batches, &id, HASH_ENTER, &found);
 	if (!found)
 	{
-		sum->members = 0;
-		sum->expires_ns = expires_ns;
+		sum->permit = (PermitRecord) {.id = id,.expires_ns = expires_ns};
 		sum->call = *call;
 	}
-	sum->members++;
-	sum->expires_ns = Max(sum->expires_ns, expires_ns);
-}
-
-/* Restores the permit of one batch, unless it is over. */
-static void
-restore(const BatchSum *sum)
-{
-	QuotaPlan  *plan = quota_plan_unchecked(&sum->call);
-
-	for (int try = 0; plan && try < 2; try++)
-	{
-		int64		now_ns;
-		bool		done;
-
-		quota_lock_plan(plan);
-		now_ns = quota_now_ns();
-		done = sum->expires_ns <= now_ns ||
-			permit_batch_restore(sum->id, plan, sum->members,
-								 sum->expires_ns, now_ns);
-		quota_unlock_plan(plan);
-		if (done)
-			return;
-		if (!quota_reclaim())
-			break;
-	}
-	if (plan)
-		quota_table_full("permit", "quota.max_permits", quota_max_permits);
+	sum->permit.members++;
+	sum->permit.expires_ns = Max(sum->permit.expires_ns, expires_ns);
 }
 
 /* See job_batch.h. */
@@ -300,5 +270,5 @@ batch_load_end(HTAB *batches)
 
 	hash_seq_init(&status, batches);
 	while ((sum = hash_seq_search(&status)) != NULL)
-		restore(sum);
+		permit_restore(&sum->call, &sum->permit);
 }

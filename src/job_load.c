@@ -40,7 +40,6 @@
 
 #include "access/table.h"
 #include "catalog.h"
-#include "decide.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/rel.h"

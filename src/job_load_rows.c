@@ -23,7 +23,6 @@
 #include "access/tableam.h"
 #include "catalog.h"
 #include "clock.h"
-#include "decide.h"
 #include "job_batch.h"
 #include "miscadmin.h"
 #include "permit.h"
@@ -108,41 +107,23 @@ find_flows(Load *load)
 
 /* ---- quota.leases ---- */
 
-/* The permit of the running job in load->job, unless it is there (clean restart). */
-static void
-restore_permit(const QuotaCall *call, TupleTableSlot *lease, int64 expires_ns)
-{
-	QuotaPlan  *plan = quota_plan_unchecked(call);
-
-	for (int try = 0; plan && try < 2; try++)
-	{
-		bool		done;
-
-		quota_lock_plan(plan);
-		done = permit_restore(job_permit(lease), plan,
-							  job_int64(lease, LEASE_JOB_ID),
-							  batch_of(lease) == 0, expires_ns, quota_now_ns());
-		quota_unlock_plan(plan);
-		if (done)
-			return;
-		if (!quota_reclaim())
-			break;
-	}
-	if (plan)
-		quota_table_full("permit", "quota.max_permits", quota_max_permits);
-}
-
 /* A running job: what it has in flight. */
 static void
 add_running(Load *load, TupleTableSlot *lease, int64 due_ns)
 {
-	bool		has_permit = job_permit(lease) != 0 && due_ns > load->sums.now_ns;
+	PermitRecord permit = {
+		.id = job_permit(lease),
+		.job = job_int64(lease, LEASE_JOB_ID),
+		.in_batch = batch_of(lease) != 0,
+		.expires_ns = due_ns
+	};
+	bool		has_permit = permit.id != 0 && due_ns > load->sums.now_ns;
 	JobNames   *names;
 	QuotaCall	call;
 
-	if (!has_permit && batch_of(lease) == 0)
+	if (!has_permit && !permit.in_batch)
 		return;
-	if (!find_job(load, job_int64(lease, LEASE_JOB_ID)) ||
+	if (!find_job(load, permit.job) ||
 		job_standing(load->job) != STANDING_RUNNING)
 		return;
 	/* a batch keeps what the call points to */
@@ -151,7 +132,7 @@ add_running(Load *load, TupleTableSlot *lease, int64 due_ns)
 	call = job_call_with_names(load->job, names);
 	batch_load_add(load->batches, lease, &call);
 	if (has_permit)
-		restore_permit(&call, lease, due_ns);
+		permit_restore(&call, &permit);
 }
 
 /* One row of quota.leases. */

@@ -83,10 +83,6 @@ extern void permit_batch_join(uint32 index);
 extern void permit_batch_leave(uint32 index, int32 n);
 /* As permit_extend(), but it never ends sooner than any of its jobs' leases. */
 extern bool permit_batch_extend(uint32 index, int64 expires_ns, int64 now_ns);
-/* As permit_restore(), with so many jobs that have not ended. */
-extern bool permit_batch_restore(int64 id, const QuotaPlan *plan,
-								 int32 members, int64 expires_ns,
-								 int64 now_ns);
 
 /* ---- leases ---- */
 
@@ -113,14 +109,23 @@ extern void permit_undo_extended(uint32 index, int64 after_ns,
 
 /* ---- restoring (permit_restore.c) ---- */
 
+/* What rows of quota.leases say of a permit. */
+typedef struct PermitRecord
+{
+	int64		id;
+	int64		job;			/* 0 = it is of a batch, */
+	int32		members;		/* of which so many jobs have not ended */
+	bool		in_batch;		/* the batch's permit counts as in flight for it */
+	int64		expires_ns;
+} PermitRecord;
+
 /*
- * Recreates the permit of a running job after a crash, in the queue's load: at
- * the place its id names, or elsewhere with that id as an alias.  Charges the
- * concurrency terms of the plan, unless the permit of its batch does.  Does nothing
- * when the permit is there.  The plan's locks are held; false when a table is full.
+ * Recreates the permit of a running job or a batch after a crash, in the queue's
+ * load, and charges what the call has in flight.  Does nothing when the permit is
+ * there (the state file has brought it), is over, or the call has no configuration.
+ * No lock held; throws 53400.
  */
-extern bool permit_restore(int64 id, const QuotaPlan *plan, int64 job,
-						   bool concurrency, int64 expires_ns, int64 now_ns);
+extern void permit_restore(const QuotaCall *call, const PermitRecord *record);
 /* Links a permit read from the state file, whose fields are filled in. */
 extern void permit_relink(uint32 index);
 

@@ -59,7 +59,6 @@
  */
 #include "permit.h"
 
-#include "decide.h"
 #include "miscadmin.h"
 
 /* See permit.h. */
@@ -114,22 +113,4 @@ permit_batch_extend(uint32 index, int64 expires_ns, int64 now_ns)
 	if (p->extender_pid != MyProcPid)
 		p->asked_ns = Max(p->asked_ns, expires_ns);
 	return p->state != QUOTA_PERMIT_EXPIRED && p->expires_ns > now_ns;
-}
-
-/* See permit.h. */
-bool
-permit_batch_restore(int64 id, const QuotaPlan *plan, int32 members,
-					 int64 expires_ns, int64 now_ns)
-{
-	uint32		index;
-
-	if (permit_is_known(id))
-		return true;			/* the state file has brought it, members and all */
-	if (!permit_restore(id, plan, 0, true, expires_ns, now_ns))
-		return false;
-	index = permit_find(id);
-	permit_batch_start(index);
-	quota_permits[index].n = members;
-	quota_permits[index].restored = false;
-	return true;
 }

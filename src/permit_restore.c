@@ -47,20 +47,24 @@ find_buckets(const QuotaPlan *plan, int64 now_ns, uint32 *buckets,
 	return n;
 }
 
-/* See permit.h; whatever the capacity is now, the call is in flight. */
-bool
-permit_restore(int64 id, const QuotaPlan *plan, int64 job,
-			   bool concurrency, int64 expires_ns, int64 now_ns)
+/*
+ * Recreates the permit, at the place its id names or elsewhere with that id as an
+ * alias, unless it is there or over.  The plan's locks are held; false when a table
+ * is full.
+ */
+static bool
+restore(const QuotaPlan *plan, const PermitRecord *record, int64 now_ns)
 {
+	int64		id = record->id;
 	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
 	bool		in_place;
 	uint32		buckets[QUOTA_MAX_TERMS];
 	int64		amounts[QUOTA_MAX_TERMS];
 	int			n;
 
-	if (permit_is_known(id))
+	if (record->expires_ns <= now_ns || permit_is_known(id))
 		return true;
-	n = concurrency ? find_buckets(plan, now_ns, buckets, amounts) : 0;
+	n = record->in_batch ? 0 : find_buckets(plan, now_ns, buckets, amounts);
 	if (n < 0)
 		return false;
 	in_place = index < (uint32) quota_max_permits &&
@@ -71,13 +75,40 @@ permit_restore(int64 id, const QuotaPlan *plan, int64 job,
 		return false;
 	permit_start(index, in_place ? id : permit_new_id(index),
 				 QUOTA_PERMIT_LIVE, plan->slot, QUOTA_NO_INDEX, now_ns,
-				 Max(expires_ns - now_ns, 0));
+				 record->expires_ns - now_ns);
 	if (!in_place)
 		quota_alias_permit(index, id);
-	quota_permits[index].job = job;
-	quota_permits[index].restored = true;
+	quota_permits[index].job = record->job;
+	quota_permits[index].restored = record->members == 0;
+	if (record->members > 0)
+	{
+		permit_batch_start(index);
+		quota_permits[index].n = record->members;
+	}
 	for (int i = 0; i < n; i++)
 		permit_add_part(index, buckets[i], amounts[i],
 						quota_unit_hash("request"));
 	return true;
+}
+
+/* See permit.h; whatever the capacity is now, the call is in flight. */
+void
+permit_restore(const QuotaCall *call, const PermitRecord *record)
+{
+	QuotaPlan  *plan = quota_plan_unchecked(call);
+
+	for (int try = 0; plan && try < 2; try++)
+	{
+		bool		done;
+
+		quota_lock_plan(plan);
+		done = restore(plan, record, quota_now_ns());
+		quota_unlock_plan(plan);
+		if (done)
+			return;
+		if (!quota_reclaim())
+			break;
+	}
+	if (plan)
+		quota_table_full("permit", "quota.max_permits", quota_max_permits);
 }
