@@ -10,7 +10,6 @@
 #include "error.h"
 #include "job_batch.h"
 #include "miscadmin.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "waiter.h"
@@ -62,13 +61,11 @@ check_provider(const Dequeue *d, int i, const char *argument)
 
 /* The providers named by the array.  Throws 22004, 22023. */
 static void
-read_array(Dequeue *d, ArrayType *array)
+read_array(FunctionCallInfo fcinfo, Dequeue *d)
 {
-	Datum	   *names;
-	bool	   *nulls;
+	QuotaArray	names = quota_arg_array(fcinfo, 0, "providers", TEXTOID, false);
 
-	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT,
-					  &names, &nulls, &d->n);
+	d->n = names.n;
 	if (d->n == 0)
 		error_providers("is empty", NULL);
 	if (d->n > quota_max_providers)
@@ -77,32 +74,24 @@ read_array(Dequeue *d, ArrayType *array)
 								 d->n, quota_max_providers));
 	d->claimers = palloc0(sizeof(Claimer) * d->n);
 	for (int i = 0; i < d->n; i++)
-	{
-		if (nulls[i])
-			quota_error_null("providers");
-		d->claimers[i].provider = TextDatumGetCString(names[i]);
-	}
+		d->claimers[i].provider = TextDatumGetCString(names.values[i]);
 }
 
 /* The first argument: a name or an array of names. */
 static void
 read_providers(FunctionCallInfo fcinfo, Dequeue *d, bool many)
 {
-	const char *argument = many ? "providers" : "provider";
-
-	if (PG_ARGISNULL(0))
-		quota_error_null(argument);
 	if (many)
-		read_array(d, PG_GETARG_ARRAYTYPE_P(0));
+		read_array(fcinfo, d);
 	else
 	{
 		d->n = 1;
 		d->claimers = palloc0(sizeof(Claimer));
-		d->claimers[0].provider = text_to_cstring(PG_GETARG_TEXT_PP(0));
+		d->claimers[0].provider = quota_arg_text(fcinfo, 0, "provider", true);
 	}
 	d->empty = palloc0(sizeof(bool) * d->n);
 	for (int i = 0; i < d->n; i++)
-		check_provider(d, i, argument);
+		check_provider(d, i, many ? "providers" : "provider");
 }
 
 /* 22023 */
