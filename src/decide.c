@@ -202,7 +202,6 @@ refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 			wake = Min(wake, now_ns + ACROSS_RECHECK_NS);
 		e->wake_ns = wake;
 		v->wake_ns = Max(v->wake_ns, wake);
-		v->wide |= plan->terms[i].wide;
 	}
 }
 
@@ -389,7 +388,6 @@ verdict_init(QuotaVerdict *v)
 	v->shared = false;
 	v->behind = false;
 	v->own_line = false;
-	v->wide = false;
 	v->remaining = 0;
 	v->permit = 0;
 	v->permit_index = QUOTA_NO_INDEX;
@@ -420,7 +418,7 @@ is_counted(const QuotaAsk *ask, const QuotaVerdict *v)
 {
 	if (v->granted > 0)
 		return !ask->dry;
-	return (!ask->dry || ask->refusal_counts) &&
+	return (!ask->dry || ask->is_job) &&
 		(!ask->provisional || v->reason == QUOTA_SUSPENDED);
 }
 

@@ -41,7 +41,6 @@ typedef struct QuotaVerdict
 	bool		shared;			/* refused: the limiting term is such a limit, */
 	bool		behind;			/* and would fit, but a flow that waits goes first, */
 	bool		own_line;		/* and that one is of the same line */
-	bool		wide;			/* some exhausted limit meets every call */
 	int64		remaining;		/* further equal calls possible now;
 								 * QUOTA_NEVER = no limit */
 	int64		permit;			/* 0 = none */
@@ -61,8 +60,8 @@ typedef struct QuotaAsk
 	const QuotaUnits *units;	/* NULL = the cost map */
 	int64		lifetime_ns;	/* of the permit; 0 = the limits' own */
 	QuotaBatchRole batch;
-	bool		dry;			/* peek: charge nothing */
-	bool		refusal_counts; /* ... but a refusal is one all the same */
+	bool		dry;			/* peek: charge nothing; the refusal of a job is
+								 * one all the same, as it parks its flow */
 	bool		provisional;	/* a refusal by limits is not the last word: it
 								 * isn't counted */
 	bool		is_job;			/* of this flow, which may have to stand in line

@@ -92,7 +92,6 @@ typedef enum JobFind
 /* New values for some columns of a row. */
 typedef struct JobChange
 {
-	int			natts;
 	Datum	   *values;
 	bool	   *nulls;
 	bool	   *replace;
@@ -123,7 +122,6 @@ extern bool job_state_is(TupleTableSlot *job, const char *state);
 extern void job_names_of(TupleTableSlot *job, JobNames *names);
 extern QuotaCall job_call_of(const JobNames *names);
 extern QuotaCall job_call_with_names(TupleTableSlot *job, const JobNames *names);
-extern bool job_names_more(TupleTableSlot *job);
 extern bool job_has_own_terms(TupleTableSlot *job);
 extern bool job_has_names(TupleTableSlot *job, const JobNames *names);
 

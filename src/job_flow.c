@@ -46,13 +46,7 @@ job_lock_flow(const JobNames *names, uint32 *slot)
 void
 job_note(const JobNames *names, const JournalNote *note)
 {
-	uint32		slot;
-	uint32		flow;
-
-	journal_reserve(1);
-	flow = job_lock_flow(names, &slot);
-	journal_note(flow, note);
-	LWLockRelease(&quota_slots[slot].lock);
+	job_note_ended(names, note, -1);
 }
 
 /* See job.h. */

@@ -149,20 +149,14 @@ job_call_with_names(TupleTableSlot *job, const JobNames *names)
 	return call;
 }
 
-/* The job names what its flow does not: a user, connection or resource. */
-bool
-job_names_more(TupleTableSlot *job)
-{
-	return !slot_attisnull(job, JOB_USER) ||
-		!slot_attisnull(job, JOB_CONNECTION) ||
-		!slot_attisnull(job, JOB_RESOURCE);
-}
-
-/* ... or has units of its own: the cost map does not decide for it. */
+/* It has units of its own, or names what its flow does not. */
 bool
 job_has_own_terms(TupleTableSlot *job)
 {
-	return !slot_attisnull(job, JOB_UNITS) || job_names_more(job);
+	return !slot_attisnull(job, JOB_UNITS) ||
+		!slot_attisnull(job, JOB_USER) ||
+		!slot_attisnull(job, JOB_CONNECTION) ||
+		!slot_attisnull(job, JOB_RESOURCE);
 }
 
 /* False for a job of another flow whose hash happens to be the same. */
@@ -257,13 +251,13 @@ job_forget_key(TupleTableSlot *job)
 JobChange
 job_change(RowTable *table)
 {
+	int			natts = RelationGetNumberOfAttributes(row_relation(table));
 	JobChange	change;
 
-	change.natts = RelationGetNumberOfAttributes(row_relation(table));
-	change.values = palloc0(sizeof(Datum) * change.natts);
-	change.nulls = palloc(sizeof(bool) * change.natts);
-	change.replace = palloc0(sizeof(bool) * change.natts);
-	memset(change.nulls, true, sizeof(bool) * change.natts);
+	change.values = palloc0(sizeof(Datum) * natts);
+	change.nulls = palloc(sizeof(bool) * natts);
+	change.replace = palloc0(sizeof(bool) * natts);
+	memset(change.nulls, true, sizeof(bool) * natts);
 	return change;
 }
 

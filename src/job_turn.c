@@ -40,23 +40,6 @@ pick(const Claimer *c, int64 now_ns, FlowTurn *turn)
 	return flow_pick(c->slot, now_ns, c->looks < MAX_LOOKS, turn);
 }
 
-/* Copies what names the flow; slot lock held. */
-static void
-copy_flow(Claimer *c)
-{
-	const QuotaFlow *flow = &quota_flows[c->flow];
-	const QuotaShare *share = &quota_shares[flow->share];
-
-	c->key = flow->entry.key;
-	c->names.hash = flow->hash;
-	strlcpy(c->names.provider, c->provider, QUOTA_NAME_LEN);
-	strlcpy(c->names.tenant, quota_tenants[share->tenant].name, QUOTA_NAME_LEN);
-	strlcpy(c->names.endpoint, flow->endpoint, QUOTA_NAME_LEN);
-	strlcpy(c->names.class_name,
-			quota_slots[c->slot].classes[share->class_index].name,
-			QUOTA_NAME_LEN);
-}
-
 /* See job_turn.h. */
 bool
 turn_pick(Claimer *c)
@@ -71,7 +54,10 @@ turn_pick(Claimer *c)
 	flow_wake(c->slot, Min(now_ns, c->asleep_ns - 1));
 	c->flow = pick(c, now_ns, &c->turn);
 	if (c->flow != QUOTA_NO_INDEX)
-		copy_flow(c);
+	{
+		c->key = quota_flows[c->flow].entry.key;
+		job_names_of_flow(c->flow, &c->names);
+	}
 	LWLockRelease(&slot->lock);
 	return c->flow != QUOTA_NO_INDEX;
 }
@@ -335,7 +321,6 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	ask.is_job = c->role != QUOTA_BATCH_NEXT;
 	ask.flow = c->flow;
 	ask.dry = c->looking;
-	ask.refusal_counts = true;
 	ask.provisional = first && !flow_head_is_plain(c->flow, c->now_ns);
 	*result = quota_decide_locked(c->plan, &ask, c->now_ns, c->wall_us,
 								  &c->verdict, what);
