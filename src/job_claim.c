@@ -83,14 +83,15 @@ try_candidate(Claimer *c)
 {
 	JobLanes   *lanes = &c->lanes;
 	bool		own = turn_has_own_terms(c);
+	bool		dead = claim_is_dead(lanes);
 
-	c->same_as = batch_find_twin(c);
-	if (!c->looking && claim_is_dead(lanes) && c->buried >= MAX_BURIALS)
+	if (dead && !c->looking && c->buried >= MAX_BURIALS)
 		return rest(c);
 	/* to be buried it need not be allowed to run */
-	if (c->same_as != 0 && !claim_is_dead(lanes))
+	c->same_as = dead ? 0 : batch_find_twin(c);
+	if (c->same_as != 0)
 		turn_ride(c);
-	else if ((own || !c->charged) && !claim_is_dead(lanes))
+	else if (!dead && (own || !c->charged))
 	{
 		Step		step = turn_charge_candidate(c);
 
@@ -103,7 +104,7 @@ try_candidate(Claimer *c)
 		return STEP_CLAIMED;
 	}
 	if (lanes_lock(lanes))
-		return claim_is_dead(lanes) ? claim_bury(c) : claim_take(c);
+		return dead ? claim_bury(c) : claim_take(c);
 	if (own || c->same_as != 0)
 		turn_uncharge(c);
 	return STEP_GO_ON;

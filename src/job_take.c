@@ -53,6 +53,7 @@ take_place(Claimer *c)
 {
 	JobLanes   *lanes = &c->lanes;
 	JournalNote note = job_empty_note(false);
+	int64		since_ns = turn_since(c);
 
 	note.place = c->lease_end;
 	note.due_ns = quota_ns_of_steady(note.place);
@@ -60,7 +61,7 @@ take_place(Claimer *c)
 	LWLockAcquire(&quota_slots[c->slot].lock, LW_EXCLUSIVE);
 	journal_claim_job(lanes->id, lanes->returned, lanes->was_running,
 					  lanes->returned ? lanes->due_ns : QUOTA_NEVER,
-					  lanes->ready_at, turn_since(c));
+					  lanes->ready_at, since_ns);
 	flow_scan_taken(&c->scan, lanes->returned ? 0 : lanes->id);
 	if (c->verdict.permit != 0)
 		quota_permits[c->verdict.permit_index].job = lanes->id;
