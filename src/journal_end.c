@@ -105,35 +105,41 @@ give_back(QuotaBucket *b, int64 n, int64 period_us)
 		b->used -= n;
 }
 
-/* The permit ends when it did, unless it is gone or was extended again. */
-static void
-undo_extend(JournalRecord *r)
+/* Holds what protects a permit that may have ended since; QUOTA_NO_INDEX if so. */
+static uint32
+lock_permit_if_there(int64 id, Oid extension)
 {
 	uint32		index;
 
 	unlock();
-	index = permit_lock(r->u.extend.id, MyDatabaseId, r->u.extend.extension);
-	if (index == QUOTA_NO_INDEX)
-		return;
-	permit_undo_extended(index, r->u.extend.after_ns, r->u.extend.before_ns);
-	permit_unlock(index);
+	index = permit_lock(id, MyDatabaseId, extension);
+	if (index != QUOTA_NO_INDEX)
+	{
+		locked_slot = quota_permits[index].owner;
+		locked_database = quota_permits[index].database_slot;
+	}
+	return index;
+}
+
+/* The permit ends when it did, unless it is gone or was extended again. */
+static void
+undo_extend(JournalRecord *r)
+{
+	uint32		index = lock_permit_if_there(r->u.extend.id,
+											 r->u.extend.extension);
+
+	if (index != QUOTA_NO_INDEX)
+		permit_undo_extended(index, r->u.extend.after_ns, r->u.extend.before_ns);
 }
 
 /* Jobs leave their batch, if its permit is still there. */
 static void
 commit_leave(JournalRecord *r)
 {
-	uint32		index;
+	uint32		index = lock_permit_if_there(r->u.leave.id, r->u.leave.extension);
 
-	unlock();
-	index = permit_lock(r->u.leave.id, MyDatabaseId, r->u.leave.extension);
-	if (index == QUOTA_NO_INDEX)
-		return;
-	/* it may be somebody else's once it is freed */
-	locked_slot = quota_permits[index].owner;
-	locked_database = quota_permits[index].database_slot;
-	permit_batch_leave(index, r->u.leave.n);
-	unlock();
+	if (index != QUOTA_NO_INDEX)
+		permit_batch_leave(index, r->u.leave.n);
 }
 
 /* As if it had not been recorded; parkings as in JournalMark. */
