@@ -48,7 +48,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = (
-	qw(new_node configure clock_advance clock_set psql_value session wait_event),
+	qw(new_node configure clock_advance clock_set psql_value session wait_event wait_until),
 	@PostgreSQL::Test::Utils::EXPORT,
 	@Test::More::EXPORT);
 
@@ -172,8 +172,6 @@ sub session
 Waits until the session, which has an asynchronous query under way, waits for
 an event of this type and, if given, of this name, as in pg_stat_activity.
 
-=back
-
 =cut
 
 sub wait_event
@@ -188,6 +186,27 @@ sub wait_event
 	  )
 	  or die "session $pid never came to: $condition";
 	return;
+}
+
+=pod
+
+=item wait_until($what, $condition)
+
+Waits until the function says yes, as poll_query_until does without a server.
+
+=back
+
+=cut
+
+sub wait_until
+{
+	my ($what, $condition) = @_;
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return if $condition->();
+		select undef, undef, undef, 0.1;
+	}
+	die "timed out: $what";
 }
 
 =pod

@@ -136,18 +136,6 @@ sub crash_of
 	return;
 }
 
-# Waits for a condition, as poll_query_until does without a server.
-sub wait_until
-{
-	my ($what, $condition) = @_;
-	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
-	{
-		return if $condition->();
-		select undef, undef, undef, 0.1;
-	}
-	die "timed out: $what";
-}
-
 sub is_sound
 {
 	my ($what) = @_;

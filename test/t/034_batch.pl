@@ -15,17 +15,6 @@ my $queued = 0;
 
 sub value { return psql_value($node, $_[0]) }
 
-sub wait_until
-{
-	my ($what, $test) = @_;
-	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
-	{
-		return if $test->();
-		select undef, undef, undef, 0.1;
-	}
-	die "timed out: $what";
-}
-
 # Adds jobs "1", "2", ...
 sub enqueue
 {
