@@ -313,7 +313,7 @@ quota_drain_time(PG_FUNCTION_ARGS)
 	extra = quota_arg_int32(fcinfo, 1, "extra_jobs", 0, PG_INT32_MAX);
 	if (!quota_provider_exists(d.provider))
 		quota_error_no_such("provider", d.provider);
-	job_load();
+	(void) job_load_counts();
 	slot = quota_slot(MyDatabaseId, quota_catalog()->extension, d.provider);
 	d.loads = make_loads();
 	d.latency_ns = mean_latency(slot);

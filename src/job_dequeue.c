@@ -197,7 +197,6 @@ claim_one_batch(Dequeue *d, MemoryContext context)
 	MemoryContext batch_context = AllocSetContextCreate(CurrentMemoryContext,
 														"quota batch",
 														ALLOCSET_SMALL_SIZES);
-
 	bool		claimed = false;
 
 	for (int i = 0; i < d->n && !claimed; i++)

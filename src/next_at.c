@@ -109,7 +109,7 @@ quota_next_at(PG_FUNCTION_ARGS)
 	provider = quota_arg_name(fcinfo, 0, "provider", true);
 	if (!quota_provider_exists(provider))
 		quota_error_no_such("provider", provider);
-	job_load();
+	(void) job_load_counts();
 	flow_list(quota_slot(MyDatabaseId, quota_catalog()->extension, provider),
 			  &list);
 	for (int i = 0; i < list.n; i++)

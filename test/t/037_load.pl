@@ -120,6 +120,7 @@ my $stopper = stopper();
 # open before the count
 my %open;
 my @claimed;
+my $claim;
 foreach my $name (qw(before commits rolls_back stays stays_back))
 {
 	my $session = $open{$name} = session($node);
@@ -202,5 +203,174 @@ value("SELECT enqueue('busy', 'p', 5)");
 $stopper->query("SELECT $release");
 $counter->wait;
 is(value('SELECT * FROM wrong'), '', 'the next count does it');
+
+# ---- who counts ----
+
+# a serializable transaction is not blamed for what it reads to count
+crash();
+$counter = session($node);
+$counter->query('BEGIN ISOLATION LEVEL SERIALIZABLE');
+$counter->query("SELECT count(*) FROM quota_dequeue('none')");
+is( value(
+		"SELECT count(*) FROM pg_locks WHERE mode = 'SIReadLock' AND relation IN ('quota.jobs'::regclass, 'quota.jobs_flow'::regclass, 'quota.leases'::regclass)"
+	),
+	'0', 'counting takes no predicate lock');
+$counter->query('COMMIT');
+is(value('SELECT * FROM wrong'), '', 'a serializable transaction counts');
+$ready = value(
+	"SELECT count(*) FROM quota.jobs WHERE provider = 'p' AND state = 'queued' AND attempt = 0");
+is( value("SELECT count(*) FROM quota_dequeue('p', 1000) WHERE attempt = 1"),
+	$ready, 'nothing ready was settled');
+
+# one with an old snapshot, that has written jobs itself
+foreach my $end (qw(COMMIT ROLLBACK))
+{
+	crash();
+	$counter = session($node);
+	$counter->query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+	$counter->query('SELECT 1');
+	value("SELECT enqueue('busy', 'p', 4)");
+	$counter->query("SELECT enqueue('own', 'p', 3)");
+	$counter->query("SELECT quota_complete(id, attempt) FROM quota_dequeue('p', 2)");
+	$counter->query("SELECT id FROM quota_dequeue('p')");
+	$counter->query(
+		"DELETE FROM quota.jobs WHERE id = (SELECT max(id) FROM quota.jobs WHERE tenant = 'own')");
+	$counter->query("SELECT count(*) FROM quota_dequeue('none')");
+	is(value('SELECT count(*) = count(depth) FROM quota.stat_flows'),
+		't', 'a transaction that has written jobs counts');
+	$counter->query($end);
+	is(value('SELECT * FROM wrong'), '', "counts are right after its $end");
+}
+
+# whoever tells numbers counts first
+foreach my $query ("SELECT sum(queued) FROM quota_next_at('p')",
+	"SELECT quota_drain_time('p')")
+{
+	crash();
+	value($query);
+	is( value('SELECT count(*) > 0 AND count(*) = count(depth) FROM quota.stat_flows'),
+		't', "$query counts");
+}
+
+# ---- commits while somebody takes the snapshot ----
+
+value("SELECT finished('history', 'p', 12000)");
+my $script = $node->basedir . '/load.pgbench';
+append_to_file(
+	$script, q{
+INSERT INTO quota.jobs (tenant, provider) VALUES ('busy', 'p'), ('own', 'p');
+SELECT quota_complete(id, attempt) FROM quota_dequeue('p');
+SELECT count(quota_fail(id, attempt, 'again', retry => id % 2 = 0)) FROM quota_dequeue('p');
+BEGIN;
+INSERT INTO quota.jobs (tenant, provider) VALUES ('busy', 'p');
+SELECT count(*) FROM quota_dequeue('p', 2);
+ROLLBACK;
+});
+foreach my $round (1 .. 3)
+{
+	crash();
+	$stopper = stopper();
+	my $load = IPC::Run::start(
+		[
+			$node->installed_command('pgbench'), '-n', '-c', '6', '-T', '2',
+			'-f', $script, '-h', $node->host, '-p', $node->port, 'postgres'
+		],
+		'>', \my $out, '2>', \my $err);
+	$node->poll_query_until('postgres',
+		"SELECT count(*) >= 6 FROM pg_stat_activity WHERE query LIKE 'SELECT count(quota\_fail%'
+			OR query ~ '^(BEGIN|ROLLBACK|INSERT|SELECT quota_complete)'");
+	# behind the snapshot; others may have come there first
+	$counter = session($node);
+	$counter->query_async("SELECT count(*) FROM quota_dequeue('none')");
+	$node->poll_query_until('postgres',
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory'");
+	my $begun = value("SELECT count(*) FROM quota.jobs");
+	$node->poll_query_until('postgres',
+		"SELECT count(*) > $begun + 50 FROM quota.jobs");
+	$stopper->query("SELECT $release");
+	$counter->wait;
+	ok($load->finish, "round $round: the load ends well") or diag($err);
+	is(value('SELECT * FROM wrong'), '', "round $round: counts are right");
+}
+
+# ---- killed ----
+
+# a limit of concurrency after a backend with claims was killed
+value("SELECT quota_complete(id, attempt) FROM quota.jobs WHERE provider = 'q' AND state = 'running'");
+clock_advance($node, '1 day');
+value("SELECT enqueue('capped', 'q', 3)");
+is(value("SELECT count(*) FROM quota_dequeue('q', 1, lease => '20 hours')"),
+	'1', 'one place is taken');
+my $victim = session($node);
+$victim->query('BEGIN');
+is($victim->query("SELECT count(*) FROM quota_dequeue('q')"),
+	'1', 'the second place is taken by an open transaction');
+$node->safe_psql('postgres', 'CHECKPOINT');
+kill 'KILL', $victim->pid;
+$node->poll_query_until('postgres', 'SELECT true');
+$claim = "SELECT count(*) FROM quota_dequeue('q', 5, lease => '20 hours')";
+is(value($claim), '0', 'until permits are over that may be unknown, nothing runs');
+clock_advance($node, '2 hours');
+is(value($claim), '1', 'then there is one place: what was committed is in flight');
+is(value('SELECT * FROM wrong'), '', 'counts are right then');
+
+# who counts is killed
+crash();
+$stopper = stopper();
+$counter = start_count();
+kill 'KILL', $counter->pid;
+$node->poll_query_until('postgres',
+	"SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'advisory'");
+value("SELECT count(*) FROM quota_dequeue('none')");
+is(value('SELECT * FROM wrong'), '', 'a count that was killed is done again');
+
+# ---- nobody asks ----
+
+my $is_counted =
+  'SELECT count(*) > 0 AND count(depth) = count(*) FROM quota.stat_flows';
+
+configure($node, 'max_worker_processes' => 8);
+crash();
+ok($node->poll_query_until('postgres', $is_counted),
+	'after a crash a worker loads and counts');
+is(value('SELECT * FROM wrong'), '', 'it counts right');
+
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+$node->wait_for_catchup($standby);
+is(psql_value($standby, 'SELECT count(*) FROM quota.stat_flows'),
+	'0', 'a standby loads nothing');
+$node->stop;
+$standby->promote;
+ok($standby->poll_query_until('postgres', $is_counted),
+	'after a promotion a worker loads and counts');
+is(psql_value($standby, 'SELECT * FROM wrong'), '', 'it counts right there too');
+
+# ---- scenario 11: everything waits for its bucket, and the server restarts ----
+
+clock_advance($standby, '0 s');
+$standby->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.providers (provider, safety) VALUES ('slow', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, burst)
+		VALUES ('slow', 'rate', 10, '1 hour', 10);
+	SELECT enqueue(t, 'slow', 13) FROM unnest('{busy,own,later}'::text[]) t});
+$claim = "SELECT count(*) FROM quota_dequeue('slow', 100)";
+is(psql_value($standby, $claim), '10', 'the first ten may run');
+is(psql_value($standby, $claim), '0', 'the others wait');
+foreach my $mode (qw(fast immediate))
+{
+	$standby->stop($mode);
+	$standby->start;
+	# a crash lets go of the frozen clock, and of what had refilled
+	my @admitted = map {
+		clock_advance($standby, $_);
+		psql_value($standby, $claim)
+	} ('0 s', '30 minutes', '30 minutes');
+	is_deeply(\@admitted, [ 0, 5, 5 ],
+		"scenario 11: after a stop ($mode) they run at the rate");
+}
 
 done_testing();
