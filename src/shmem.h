@@ -74,8 +74,8 @@ typedef struct QuotaSlot
 	dlist_head	waiters;		/* QuotaWaitPlace, by arrival */
 	uint64		wakes;			/* times one of them was woken */
 	int64		woken_ns;		/* when that was last; real time */
-	pg_atomic_uint32 coming;	/* woken, and has not come to claim yet; no
-								 * lock needed */
+	pg_atomic_uint32 coming;	/* woken, and have not claimed yet; no lock
+								 * needed */
 	int64		look_ns;		/* when the last in the list will look; real time,
 								 * nothing while the list is empty */
 	int64		wall_ahead_us;	/* of steady time, when due times of scheduled

@@ -20,10 +20,10 @@
  * CHAIN.  One waiter is woken for a hundred jobs.  quota_dequeue() holds its
  * calls too, being itself somebody who came to claim; when it is done, or has
  * failed, it looks whether it left something, and wakes the next, unless another
- * one that was woken has not come yet (slot->coming): that one will do the same.  Where somebody
- * waits it searches for that (claim_look()): most flows are READY because nobody
- * has looked yet, and each that is not worth it would wake a waiter in vain.  For
- * the same reason a waiter searches before it gets its places.
+ * one that was woken has not claimed yet (slot->coming): that one will do the same.
+ * Where somebody waits it searches for that (claim_look()): most flows are READY
+ * because nobody has looked yet, and each that is not worth it would wake a waiter
+ * in vain.  For the same reason a waiter searches before it gets its places.
  *
  * TIME.  The last in each list, the newest, sleeps no longer than until time
  * makes something claimable (flow_next_ns()); slot->look_ns says until when.  Who
@@ -81,6 +81,7 @@ static struct
 {
 	uint32		slot;
 	uint64		wakes;			/* of the slot, when it was noted last */
+	bool		claims;			/* who holds it may be one that was woken */
 }			held[MAX_HELD];
 static int	n_held = 0;
 
@@ -176,8 +177,8 @@ wake_first(QuotaSlot *slot)
 		SetLatch(waiter->latch);
 }
 
-/* Remembers the slot; false when there is no room. */
-static bool
+/* Remembers the slot; its place in held, -1 when there is no room. */
+static int
 hold(uint32 slot)
 {
 	int			i = 0;
@@ -185,11 +186,15 @@ hold(uint32 slot)
 	while (i < n_held && held[i].slot != slot)
 		i++;
 	if (i == MAX_HELD)
-		return false;
-	n_held = Max(n_held, i + 1);
-	held[i].slot = slot;
+		return -1;
+	if (i == n_held)
+	{
+		held[i].slot = slot;
+		held[i].claims = false;
+		n_held++;
+	}
 	held[i].wakes = quota_slots[slot].wakes;
-	return true;
+	return i;
 }
 
 /* See waiter.h. */
@@ -202,7 +207,7 @@ waiter_wake(uint32 slot)
 		*noticed = true;
 	else if (together)
 		together_slot = slot;
-	else if (waiter_is_there(slot) && !(holding && hold(slot)) &&
+	else if (waiter_is_there(slot) && !(holding && hold(slot) >= 0) &&
 			 flow_may_claim(slot, quota_now_ns()))
 		wake_first(s);
 }
@@ -242,7 +247,7 @@ waiter_hold(void)
 	holding = true;
 }
 
-/* One of those who were woken for the slot is here, or can't come any more. */
+/* One of those who were woken for the slot has claimed, or can't come any more. */
 static void
 came(uint32 slot)
 {
@@ -257,9 +262,13 @@ came(uint32 slot)
 void
 waiter_hold_for(uint32 slot)
 {
-	came(slot);
+	int			i = hold(slot);
+
 	holding = true;
-	hold(slot);
+	if (i >= 0)
+		held[i].claims = true;
+	else
+		came(slot);
 }
 
 /*
@@ -292,6 +301,8 @@ waiter_release(bool rest)
 	while (n_held > 0)
 	{
 		n_held--;
+		if (held[n_held].claims)
+			came(held[n_held].slot);
 		wake_one(held[n_held].slot, rest ? 0 : held[n_held].wakes);
 	}
 }
