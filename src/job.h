@@ -119,6 +119,7 @@ extern char job_char(TupleTableSlot *slot, int column);
 extern char *job_text(TupleTableSlot *slot, int column);
 extern int64 job_permit(TupleTableSlot *lease);
 extern bool job_state_is(TupleTableSlot *job, const char *state);
+extern bool job_is_fresh(TupleTableSlot *job);
 extern void job_names_of(TupleTableSlot *job, JobNames *names);
 extern QuotaCall job_call_of(const JobNames *names);
 extern QuotaCall job_call_with_names(TupleTableSlot *job, const JobNames *names);

@@ -97,7 +97,7 @@ cancel(Held *h)
 	for (int i = 0; i < lengthof(over); i++)
 		if (job_state_is(h->job, over[i]))
 			return over[i];
-	if (job_state_is(h->job, "queued") && job_int32(h->job, JOB_ATTEMPT) == 0)
+	if (job_is_fresh(h->job))
 		cancel_fresh(h);
 	else if (!cancel_returned(h))
 		return "requested";

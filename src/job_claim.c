@@ -133,8 +133,6 @@ search(Claimer *c)
 {
 	Step		step;
 
-	if (flow_may_guess(&c->scan))
-		lanes_guess(&c->lanes, c->slot, &c->names, &c->scan);
 	lanes_open(&c->lanes, c->slot, &c->names, &c->scan, c->wall_us,
 			   c->charged);
 	step = claim_head(c);

@@ -13,17 +13,12 @@
 
 #include "utils/fmgroids.h"
 
-/* What the looks have in common. */
-typedef struct Guess
-{
-	RowTable   *jobs;
-	TupleTableSlot *slot;
-	const JobNames *names;
-} Guess;
-
-/* The flow's first row with an id from lo on, or the last one; false = none. */
+/*
+ * The flow's first row with an id from lo on, or the last one, into lanes->fresh;
+ * false = none.
+ */
 static bool
-look(const Guess *g, int64 lo, bool last)
+look(const JobLanes *lanes, int64 lo, bool last)
 {
 	ScanKeyData keys[2];
 	RowScan    *scan;
@@ -31,61 +26,53 @@ look(const Guess *g, int64 lo, bool last)
 	bool		found;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(g->names->hash));
+				Int64GetDatum(lanes->names.hash));
 	ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_INT8GE,
 				Int64GetDatum(lo));
-	scan = row_scan_begin(g->jobs, QUOTA_REL_JOBS_FLOW, 2, keys);
-	found = last ? row_scan_back(scan, g->slot, &in_progress)
-		: row_scan_next(scan, g->slot, &in_progress);
+	scan = row_scan_begin(lanes->jobs, QUOTA_REL_JOBS_FLOW, 2, keys);
+	found = last ? row_scan_back(scan, lanes->fresh, &in_progress)
+		: row_scan_next(scan, lanes->fresh, &in_progress);
 	row_scan_end(scan);
 	return found;
 }
 
-/* It is a job of the fresh lane. */
-static bool
-is_fresh(const Guess *g)
-{
-	return job_state_is(g->slot, "queued") && job_int32(g->slot, JOB_ATTEMPT) == 0;
-}
-
 /* The id of the first ready job, 0 when there is nothing to go by. */
 static int64
-guess_first(const Guess *g)
+guess_first(const JobLanes *lanes)
 {
 	int64		lo = 1;
 	int64		hi;				/* this one is fresh */
 	int64		upto;			/* look for others below */
 
-	if (!look(g, lo, true) || !is_fresh(g))
+	if (!look(lanes, lo, true) || !job_is_fresh(lanes->fresh))
 		return 0;
-	upto = hi = job_int64(g->slot, JOB_ID);
+	upto = hi = job_int64(lanes->fresh, JOB_ID);
 	while (lo < upto)
 	{
 		int64		middle = lo + (upto - lo) / 2;
 
-		if (!look(g, middle, false))
+		if (!look(lanes, middle, false))
 			return 0;			/* somebody has deleted them */
-		if (is_fresh(g))
+		if (job_is_fresh(lanes->fresh))
 		{
-			hi = Min(hi, job_int64(g->slot, JOB_ID));
+			hi = Min(hi, job_int64(lanes->fresh, JOB_ID));
 			upto = middle;
 		}
 		else
-			lo = job_int64(g->slot, JOB_ID) + 1;
+			lo = job_int64(lanes->fresh, JOB_ID) + 1;
 	}
 	return hi;
 }
 
 /* See job_lanes.h. */
 void
-lanes_guess(JobLanes *lanes, uint32 slot, const JobNames *names, FlowScan *scan)
+lanes_guess(JobLanes *lanes)
 {
-	Guess		g = {lanes->jobs, lanes->fresh, names};
-	int64		id = guess_first(&g);
+	int64		id = guess_first(lanes);
 
 	if (id <= 1)
 		return;
-	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
-	flow_scan_guess(scan, id);
-	LWLockRelease(&quota_slots[slot].lock);
+	LWLockAcquire(&quota_slots[lanes->slot].lock, LW_EXCLUSIVE);
+	flow_scan_guess(lanes->scan, id);
+	LWLockRelease(&quota_slots[lanes->slot].lock);
 }

@@ -127,6 +127,8 @@ lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 	lanes->charged = charged;
 	lanes->last_id = 0;
 	lanes->fresh_id = POSITION_NONE;
+	if (flow_may_guess(scan))
+		lanes_guess(lanes);
 	lanes->nranges = position_ranges(&scan->position, lanes->ranges);
 	lanes->range = 0;
 	lanes->passed = 0;
@@ -168,8 +170,7 @@ lanes_close(JobLanes *lanes)
 static bool
 is_fresh(const JobLanes *lanes, TupleTableSlot *job)
 {
-	return job_state_is(job, "queued") && job_int32(job, JOB_ATTEMPT) == 0 &&
-		job_has_names(job, &lanes->names);
+	return job_is_fresh(job) && job_has_names(job, &lanes->names);
 }
 
 /*

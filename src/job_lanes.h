@@ -63,12 +63,6 @@ typedef struct JobLanes
 
 /* tables are open; slots are made by lanes_init() and freed with the tables */
 extern void lanes_init(JobLanes *lanes, RowTable *jobs, RowTable *leases);
-/*
- * Before that, if flow_may_guess(): starts the search where the first ready job seems
- * to be (job_guess.c).
- */
-extern void lanes_guess(JobLanes *lanes, uint32 slot, const JobNames *names,
-						FlowScan *scan);
 extern void lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 					   FlowScan *scan, TimestampTz wall_us, bool charged);
 /* The next ready job, oldest first; false when there is none left. */
@@ -76,5 +70,8 @@ extern bool lanes_next(JobLanes *lanes);
 /* Locks the candidate; false when it is not to be had. */
 extern bool lanes_lock(JobLanes *lanes);
 extern void lanes_close(JobLanes *lanes);
+
+/* job_guess.c: lets the search begin where the first ready job seems to be. */
+extern void lanes_guess(JobLanes *lanes);
 
 #endif							/* QUOTA_JOB_LANES_H */

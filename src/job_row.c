@@ -104,6 +104,13 @@ job_state_is(TupleTableSlot *job, const char *state)
 	return text_is(job, JOB_STATE, state);
 }
 
+/* The job waits for its first attempt, and for nothing else. */
+bool
+job_is_fresh(TupleTableSlot *job)
+{
+	return job_state_is(job, "queued") && job_int32(job, JOB_ATTEMPT) == 0;
+}
+
 /* A name into a fixed buffer, "" for null. */
 static void
 copy_name(TupleTableSlot *job, int column, char out[QUOTA_NAME_LEN])

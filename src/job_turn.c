@@ -238,19 +238,24 @@ charge_order(Claimer *c, JournalClaim *claim, int64 cost)
 		flow_gate_charged(c->flow);
 }
 
+/* A claim of the flow, of which neither the job nor what it costs is known yet. */
+static JournalClaim
+claim_of_flow(uint32 flow)
+{
+	JournalClaim claim = {.flow = flow,.due_ns = QUOTA_NEVER,.place = DT_NOBEGIN};
+
+	return claim;
+}
+
 /* The decision was yes; locks held. */
 static Step
 admitted(Claimer *c, const QuotaUnits *units)
 {
-	JournalClaim claim = {0};
+	JournalClaim claim = claim_of_flow(c->flow);
 	int64		cost = quota_units_of(units, c->plan->share_unit);
 
 	/* nobody is served for nothing, or others of the class would wait for ever */
 	cost = cost >= 0 ? Max(cost, 1) : c->plan->share_cost;
-
-	claim.flow = c->flow;
-	claim.due_ns = QUOTA_NEVER;
-	claim.place = DT_NOBEGIN;
 	charge_order(c, &claim, cost);
 	journal_claim(&claim, c->mark);
 	return STEP_GO_ON;
@@ -464,12 +469,9 @@ void
 turn_ride(Claimer *c)
 {
 	QuotaSlot  *slot = &quota_slots[c->slot];
-	JournalClaim claim = {0};
+	JournalClaim claim = claim_of_flow(c->flow);
 
 	turn_uncharge(c);
-	claim.flow = c->flow;
-	claim.due_ns = QUOTA_NEVER;
-	claim.place = DT_NOBEGIN;
 	journal_reserve(1);
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	journal_claim(&claim, c->mark);
