@@ -248,7 +248,7 @@ CREATE FUNCTION quota_complete(id bigint, attempt int, result jsonb DEFAULT NULL
 	RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_complete';
 COMMENT ON FUNCTION quota_complete(bigint, int, jsonb, jsonb) IS
-'Ends a job: succeeded. units are what it really used, where that differs from what was charged; in the provider''s share_unit they also correct, at commit, what the tenant''s share was charged. Throws 55000 when the lease of (id, attempt) is over.';
+'Ends a job: succeeded. units are what it really used, where that differs from what was charged; in the provider''s share_unit they also correct, at commit, what the tenant''s share was charged. Parameters of unknown type need a cast, as there is a form with arrays: quota_complete($1::bigint, $2::int). Throws 55000 when the lease of (id, attempt) is over.';
 
 CREATE FUNCTION quota_complete(ids bigint[], attempts int[], results jsonb[] DEFAULT NULL,
 	units jsonb[] DEFAULT NULL)
