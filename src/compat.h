@@ -56,8 +56,8 @@
 #endif
 
 /*
- * What rows.c needs to scan and write a table as logical replication does.
- * Macros, so that the headers they need are included only there.
+ * What rows.c and row_write.c need to scan and write a table as logical
+ * replication does.  Macros, so that the headers they need are included only there.
  */
 #if PG_VERSION_NUM >= 180000
 #define compat_index_beginscan(heap, index, snapshot, nkeys) \

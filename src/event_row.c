@@ -4,7 +4,7 @@
  */
 #include "event.h"
 
-#include "rows.h"
+#include "row_write.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"

@@ -7,7 +7,7 @@
 #define QUOTA_JOB_H
 
 #include "journal.h"
-#include "rows.h"
+#include "row_write.h"
 
 #include "fmgr.h"
 

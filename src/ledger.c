@@ -25,6 +25,7 @@
 #include "commands/sequence.h"
 #include "credit.h"
 #include "miscadmin.h"
+#include "row_write.h"
 #include "shmem.h"
 #include "storage/lmgr.h"
 #include "trigger.h"

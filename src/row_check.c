@@ -1,6 +1,6 @@
 /*
  * row_check.c
- *		CHECK constraints of the tables that rows.c writes, compiled once per
+ *		CHECK constraints of the tables that row_write.c writes, compiled once per
  *		backend instead of once per write.
  *
  * The executor reads and compiles the constraints of a table for every statement

@@ -1,32 +1,21 @@
 /*
  * rows.h
  *		Reaching rows of our own tables as logical replication apply does: index
- *		scan under a dirty snapshot, lock with SKIP, recheck, write through the
- *		table access method with indexes, constraints and row triggers.  So
- *		neither the caller's isolation level nor the planner matters, and no scan
- *		takes predicate locks.
+ *		scan under a dirty snapshot, lock with SKIP, recheck; then write as
+ *		row_write.h says.  So neither the caller's isolation level nor the planner
+ *		matters, and no scan takes predicate locks.
  *
  * The caller has an active snapshot (any SQL function has), which keeps row
  * versions it was shown from being recycled before it locks them.  The tables are
  * heaps.
  *
- * Rights: none are checked here, so nobody takes on another role to write.  Row
- * triggers, which users may have made, run as whoever called us; in a background
- * worker as row_role.c says.
+ * Rights: none are checked.
  *
- * Waiting: nothing here waits for another transaction, with three exceptions
- * that come with the operations: a table under ACCESS EXCLUSIVE, a unique key
- * that an open transaction is inserting too, and row_delete() on quota.jobs
- * while a foreign key check holds the row, unless row_will_delete() was called.
+ * Waiting: nothing here waits for another transaction, but for a table under
+ * ACCESS EXCLUSIVE.
  *
  * Isolation: in REPEATABLE READ nothing here fails with 40001.  In SERIALIZABLE
- * reading takes no predicate locks and meets none; a write still counts as a
- * conflict with serializable transactions that read the same row through SQL.
- *
- * Every write is a command of its own: later commands and later calls of this
- * file see it, so that a claim and its completion may stand in one statement.
- * Its AFTER ROW triggers have fired when the function returns; statement
- * triggers don't fire.
+ * reading takes no predicate locks and meets none.
  */
 #ifndef QUOTA_ROWS_H
 #define QUOTA_ROWS_H
@@ -91,23 +80,5 @@ extern bool row_is_ours(TupleTableSlot *slot);
  * elsewhere.  Unless the answer is ROW_LOCKED the slot's contents are stale.
  */
 extern RowOutcome row_lock(RowTable *table, TupleTableSlot *slot);
-
-/*
- * slot was locked by row_lock() and is stale afterwards; arrays are indexed by
- * attribute number - 1.  row_insert() wants a value for every column: it
- * evaluates no defaults, though generated columns are computed.  All throw what
- * constraints and triggers throw, and 27000 when a BEFORE trigger suppresses
- * the write.
- */
-extern void row_update(RowTable *table, TupleTableSlot *slot,
-					   const Datum *values, const bool *nulls,
-					   const bool *replace);
-extern void row_delete(RowTable *table, TupleTableSlot *slot);
-extern void row_insert(RowTable *table, const Datum *values,
-					   const bool *nulls);
-
-/* Gives columns that are not marked in given their defaults, identity included. */
-extern void row_fill_defaults(RowTable *table, Datum *values, bool *nulls,
-							  const bool *given);
 
 #endif							/* QUOTA_ROWS_H */

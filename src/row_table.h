@@ -1,0 +1,30 @@
+/*
+ * row_table.h
+ *		What an open table is made of: between rows.c, which opens it, and
+ *		row_write.c.
+ */
+#ifndef QUOTA_ROW_TABLE_H
+#define QUOTA_ROW_TABLE_H
+
+#include "rows.h"
+
+#include "nodes/lockoptions.h"
+#include "nodes/pg_list.h"
+
+typedef struct RowWriter RowWriter;
+
+struct RowTable
+{
+	MemoryContext context;		/* everything about the table is in here */
+	QuotaRelation rel;
+	Relation	relation;
+	LockTupleMode lock_mode;
+	List	   *slots;			/* handed out by row_slot() */
+	RowWriter  *writer;			/* NULL until the first write */
+	Bitmapset  *updated;		/* columns the writer was made to update */
+};
+
+/* Ends and frees the writer, if there is one. */
+extern void row_writer_end(RowTable *table);
+
+#endif							/* QUOTA_ROW_TABLE_H */

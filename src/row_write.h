@@ -1,0 +1,45 @@
+/*
+ * row_write.h
+ *		Writing rows that rows.h has reached: through the table access method, with
+ *		indexes, constraints and row triggers.
+ *
+ * Every write is a command of its own: later commands and later calls of rows.h
+ * see it, so that a claim and its completion may stand in one statement.  Its AFTER
+ * ROW triggers have fired when the function returns; statement triggers don't fire.
+ *
+ * Rights: none are checked here, so nobody takes on another role to write.  Row
+ * triggers, which users may have made, run as whoever called us; in a background
+ * worker as row_role.c says.
+ *
+ * Waiting: nothing here waits for another transaction, with two exceptions that
+ * come with the operations: a unique key that an open transaction is inserting
+ * too, and row_delete() on quota.jobs while a foreign key check holds the row,
+ * unless row_will_delete() was called.
+ *
+ * Isolation: in REPEATABLE READ nothing here fails with 40001.  In SERIALIZABLE a
+ * write counts as a conflict with transactions that read the same row through SQL.
+ */
+#ifndef QUOTA_ROW_WRITE_H
+#define QUOTA_ROW_WRITE_H
+
+#include "rows.h"
+
+/*
+ * slot was locked by row_lock() and is stale afterwards; arrays are indexed by
+ * attribute number - 1.  row_insert() wants a value for every column: it
+ * evaluates no defaults, though generated columns are computed.  All throw what
+ * constraints and triggers throw, and 27000 when a BEFORE trigger suppresses
+ * the write.
+ */
+extern void row_update(RowTable *table, TupleTableSlot *slot,
+					   const Datum *values, const bool *nulls,
+					   const bool *replace);
+extern void row_delete(RowTable *table, TupleTableSlot *slot);
+extern void row_insert(RowTable *table, const Datum *values,
+					   const bool *nulls);
+
+/* Gives columns that are not marked in given their defaults, identity included. */
+extern void row_fill_defaults(RowTable *table, Datum *values, bool *nulls,
+							  const bool *given);
+
+#endif							/* QUOTA_ROW_WRITE_H */
