@@ -48,6 +48,8 @@ extern void waiter_check_all(Oid database);
 /* The slot goes: nobody waits for it any more.  Slot lock held. */
 extern void waiter_dismiss(uint32 slot);
 
+/* ---- waiter_wait.c ---- */
+
 typedef enum WaitOutcome
 {
 	WAIT_CLAIMABLE,				/* something may be claimable */
