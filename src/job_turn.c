@@ -9,23 +9,22 @@
  * The first decision goes by the cost map, before anybody has looked at a job, so
  * that the flow is charged in the section that found it to be next.  A job may
  * have units, a user, a connection or a resource of its own, though, that any limit
- * may go by.  So a yes is provisional until the head is known; and a no says only that somebody
- * has to look at the head without having charged for it.
+ * may go by.  So a yes is provisional until the head is known; and a no says only
+ * that somebody has to look at the head without having charged for it.  What a no
+ * that holds leads to is in job_refuse.c.
+ *
+ * The decision, the charge and the flow's place in the orders are one section under
+ * the locks of its plan.  Everything taken in it is in the journal, behind c->mark.
  */
 #include "job_turn.h"
 
-#include "catalog.h"
 #include "change.h"
 #include "common/int.h"
 #include "flow_gate.h"
 #include "job_batch.h"
+#include "job_refuse.h"
 #include "permit.h"
 #include "utils/jsonb.h"
-
-/* The wall clock, which calendars follow, may step: look again after this. */
-#define CALENDAR_RECHECK_NS (60 * QUOTA_NS_PER_S)
-/* A flow without configuration is looked at again after this. */
-#define UNCONFIGURED_RECHECK_NS (10 * QUOTA_NS_PER_S)
 
 /* Jobs older than that are all the same: max_wait is less. */
 #define MAX_AGE_US (2 * 366 * USECS_PER_DAY)
@@ -62,14 +61,14 @@ turn_pick(Claimer *c)
 	return c->flow != QUOTA_NO_INDEX;
 }
 
-/* The index still is the flow that was picked; slot lock held. */
-static bool
-flow_is_same(const Claimer *c)
+/* See job_refuse.h. */
+bool
+turn_is_still(const Claimer *c, int64 now_ns, FlowTurn *turn)
 {
 	const QuotaEntry *entry = &quota_flows[c->flow].entry;
 
-	return entry->used && entry->owner == c->slot &&
-		quota_key_equal(&entry->key, &c->key);
+	return pick(c, now_ns, turn) == c->flow &&
+		quota_owned(entry, c->slot) && quota_key_equal(&entry->key, &c->key);
 }
 
 /*
@@ -82,142 +81,13 @@ plan_of(const Claimer *c, const QuotaCall *call)
 	return change_is_new(c->names.tenant) ? NULL : quota_plan(call, true);
 }
 
-/* The same for the flow's calls by what all its jobs name. */
-static QuotaPlan *
-plan_of_flow(const Claimer *c)
+/* See job_refuse.h. */
+QuotaPlan *
+turn_plan_of_flow(const Claimer *c)
 {
 	QuotaCall	call = job_call_of(&c->names);
 
 	return plan_of(c, &call);
-}
-
-/* What moves when rows change that the flow's plan is made from. */
-typedef struct Changes
-{
-	pg_atomic_uint64 *global;
-	pg_atomic_uint64 *tenant;
-} Changes;
-
-/* No lock held. */
-static Changes
-changes_of(const Claimer *c)
-{
-	Oid			extension = quota_catalog()->extension;
-	QuotaGeneration *generations = quota_shared->generations;
-	Changes		changes;
-
-	changes.global = &generations[change_global_generation(extension)].number;
-	changes.tenant = &generations[change_tenant_generation(extension,
-														   c->names.tenant)].number;
-	return changes;
-}
-
-/* So often they have moved. */
-static uint64
-count_changes(const Changes *changes)
-{
-	return pg_atomic_read_u64(changes->global) +
-		pg_atomic_read_u64(changes->tenant);
-}
-
-/*
- * The flow's tenant, provider or class had no row.  A commit that brings it moves
- * a counter, and frees parked flows later; so a flow is parked only by who finds
- * under the lock that no counter has moved since before he looked.
- */
-static Step
-park_unconfigured(Claimer *c)
-{
-	QuotaSlot  *slot = &quota_slots[c->slot];
-	Changes		changes = changes_of(c);
-	uint64		before = count_changes(&changes);
-	FlowTurn	turn;
-	bool		same;
-
-	pg_memory_barrier();
-	if (plan_of_flow(c) != NULL)
-		return STEP_RACED;
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	same = pick(c, quota_now_ns(), &turn) == c->flow && flow_is_same(c) &&
-		count_changes(&changes) == before;
-	if (same)
-		flow_park(c->flow, QUOTA_UNCONFIGURED, QUOTA_NO_INDEX,
-				  quota_now_ns() + UNCONFIGURED_RECHECK_NS);
-	LWLockRelease(&slot->lock);
-	return same ? STEP_LEFT : STEP_RACED;
-}
-
-/*
- * Some limit that every call meets is short for the flow whose turn it is, but
- * will have room: others may not overtake, or a dear call would wait for ever.
- * The one that opens last; NULL when there is none.
- */
-static const QuotaExhausted *
-what_stops_everybody(const QuotaPlan *plan, const QuotaVerdict *v)
-{
-	const QuotaExhausted *last = NULL;
-
-	for (int i = 0; i < v->nexhausted; i++)
-	{
-		const QuotaExhausted *e = &v->exhausted[i];
-
-		if (plan->terms[e->term].wide &&
-			(e->reason == QUOTA_RATE_LIMITED ||
-			 e->reason == QUOTA_CONCURRENCY_LIMITED) &&
-			(last == NULL || e->wake_ns > last->wake_ns))
-			last = e;
-	}
-	return last;
-}
-
-/* Parks the flow for what keeps it for longest; see flow_gate.c. */
-static void
-park(const Claimer *c)
-{
-	const QuotaVerdict *v = &c->verdict;
-	FlowRefusal refusal;
-
-	refusal.reason = v->reason;
-	refusal.bucket = v->limiting < 0 ? QUOTA_NO_INDEX
-		: c->plan->terms[v->limiting].bucket;
-	refusal.opens_ns = v->opens_ns;
-	refusal.look_ns = flow_scan_look_ns(&c->scan);
-	refusal.own_line = v->own_line;
-	/* what never fits must not go first in a line */
-	if (v->shared && (v->behind || v->opens_ns != QUOTA_NEVER))
-		flow_park_in_line(c->flow, &v->line_key, &refusal);
-	else
-		flow_park(c->flow, v->reason, refusal.bucket,
-				  Min(v->wake_ns, refusal.look_ns));
-}
-
-/*
- * The decision was no, and that for the head, whatever it costs; locks held.
- * "first": it was made right after the pick, else for the candidate of a search.
- */
-static Step
-refused(Claimer *c, bool first)
-{
-	QuotaVerdict *v = &c->verdict;
-	const QuotaExhausted *stop = what_stops_everybody(c->plan, v);
-
-	if (!first &&
-		!flow_scan_refused(&c->scan, c->lanes.fresh_id,
-						   !c->lanes.returned && !turn_has_own_terms(c)))
-		return STEP_RACED;
-	if (!first)
-		flow_scan_seen(&c->scan, turn_since(c));
-	if (stop)
-	{
-		quota_flows[c->flow].reason = v->reason;
-		flow_close(c->flow, stop->reason, stop->wake_ns,
-				   c->plan->terms[stop->term].name);
-		return STEP_NOTHING;
-	}
-	if (v->reason == QUOTA_QUOTA_EXHAUSTED)
-		v->wake_ns = Min(v->wake_ns, c->now_ns + CALENDAR_RECHECK_NS);
-	park(c);
-	return STEP_LEFT;
 }
 
 /* Charges the flow's place in the orders it takes part in; locks held. */
@@ -286,8 +156,7 @@ has_current_weight(Claimer *c)
 static bool
 is_next(Claimer *c)
 {
-	return pick(c, c->now_ns, &c->turn) == c->flow && flow_is_same(c) &&
-		has_current_weight(c);
+	return turn_is_still(c, c->now_ns, &c->turn) && has_current_weight(c);
 }
 
 /* What is taken from here on returns by an undo to c->mark; locks held. */
@@ -341,7 +210,7 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	/* it ends the batch; whether the flow has to wait is seen at its next turn */
 	if (c->role == QUOTA_BATCH_NEXT)
 		return STEP_LEFT;
-	return refused(c, first);
+	return turn_refused(c, first);
 }
 
 /* Nothing is decided: only the head's age is wanted; locks held. */
@@ -405,9 +274,9 @@ turn_end(Claimer *c)
 Step
 turn_charge(Claimer *c)
 {
-	c->plan = plan_of_flow(c);
+	c->plan = turn_plan_of_flow(c);
 	if (c->plan == NULL)
-		return park_unconfigured(c);
+		return turn_unconfigured(c);
 	return try_charge(c, NULL, true);
 }
 

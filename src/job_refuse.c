@@ -1,0 +1,150 @@
+/*
+ * job_refuse.c
+ *		What becomes of a flow whose turn it is and that may not: it is parked, or
+ *		stops everybody.  Part of job_turn.c.
+ *
+ * Nothing is written down of a refusal but in shared memory, and no rollback undoes
+ * it: it is as true for others.  So it is found, and the flow parked, in one section
+ * under the slot's lock, in which the flow is the one whose turn it is or, after a
+ * search, its head still the job that was refused (flow_scan_refused()).
+ */
+#include "job_refuse.h"
+
+#include "catalog.h"
+#include "change.h"
+#include "flow_gate.h"
+
+/* The wall clock, which calendars follow, may step: look again after this. */
+#define CALENDAR_RECHECK_NS (60 * QUOTA_NS_PER_S)
+/* A flow without configuration is looked at again after this. */
+#define UNCONFIGURED_RECHECK_NS (10 * QUOTA_NS_PER_S)
+
+/* ---- for want of configuration ---- */
+
+/* What moves when rows change that the flow's plan is made from. */
+typedef struct Changes
+{
+	pg_atomic_uint64 *global;
+	pg_atomic_uint64 *tenant;
+} Changes;
+
+/* No lock held. */
+static Changes
+changes_of(const Claimer *c)
+{
+	Oid			extension = quota_catalog()->extension;
+	QuotaGeneration *generations = quota_shared->generations;
+	Changes		changes;
+
+	changes.global = &generations[change_global_generation(extension)].number;
+	changes.tenant = &generations[change_tenant_generation(extension,
+														   c->names.tenant)].number;
+	return changes;
+}
+
+/* So often they have moved. */
+static uint64
+count_changes(const Changes *changes)
+{
+	return pg_atomic_read_u64(changes->global) +
+		pg_atomic_read_u64(changes->tenant);
+}
+
+/*
+ * See job_refuse.h.  A commit that brings the row moves a counter, and frees parked
+ * flows later; so a flow is parked only by who finds under the lock that no counter
+ * has moved since before he looked.
+ */
+Step
+turn_unconfigured(Claimer *c)
+{
+	QuotaSlot  *slot = &quota_slots[c->slot];
+	Changes		changes = changes_of(c);
+	uint64		before = count_changes(&changes);
+	FlowTurn	turn;
+	bool		same;
+
+	pg_memory_barrier();
+	if (turn_plan_of_flow(c) != NULL)
+		return STEP_RACED;
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	same = turn_is_still(c, quota_now_ns(), &turn) &&
+		count_changes(&changes) == before;
+	if (same)
+		flow_park(c->flow, QUOTA_UNCONFIGURED, QUOTA_NO_INDEX,
+				  quota_now_ns() + UNCONFIGURED_RECHECK_NS);
+	LWLockRelease(&slot->lock);
+	return same ? STEP_LEFT : STEP_RACED;
+}
+
+/* ---- by limits; locks held ---- */
+
+/*
+ * Some limit that every call meets is short for the flow whose turn it is, but
+ * will have room: others may not overtake, or a dear call would wait for ever.
+ * The one that opens last; NULL when there is none.
+ */
+static const QuotaExhausted *
+what_stops_everybody(const QuotaPlan *plan, const QuotaVerdict *v)
+{
+	const QuotaExhausted *last = NULL;
+
+	for (int i = 0; i < v->nexhausted; i++)
+	{
+		const QuotaExhausted *e = &v->exhausted[i];
+
+		if (plan->terms[e->term].wide &&
+			(e->reason == QUOTA_RATE_LIMITED ||
+			 e->reason == QUOTA_CONCURRENCY_LIMITED) &&
+			(last == NULL || e->wake_ns > last->wake_ns))
+			last = e;
+	}
+	return last;
+}
+
+/* Parks the flow for what keeps it for longest; see flow_gate.c. */
+static void
+park(const Claimer *c)
+{
+	const QuotaVerdict *v = &c->verdict;
+	FlowRefusal refusal;
+
+	refusal.reason = v->reason;
+	refusal.bucket = v->limiting < 0 ? QUOTA_NO_INDEX
+		: c->plan->terms[v->limiting].bucket;
+	refusal.opens_ns = v->opens_ns;
+	refusal.look_ns = flow_scan_look_ns(&c->scan);
+	refusal.own_line = v->own_line;
+	/* what never fits must not go first in a line */
+	if (v->shared && (v->behind || v->opens_ns != QUOTA_NEVER))
+		flow_park_in_line(c->flow, &v->line_key, &refusal);
+	else
+		flow_park(c->flow, v->reason, refusal.bucket,
+				  Min(v->wake_ns, refusal.look_ns));
+}
+
+/* See job_refuse.h. */
+Step
+turn_refused(Claimer *c, bool first)
+{
+	QuotaVerdict *v = &c->verdict;
+	const QuotaExhausted *stop = what_stops_everybody(c->plan, v);
+
+	if (!first &&
+		!flow_scan_refused(&c->scan, c->lanes.fresh_id,
+						   !c->lanes.returned && !turn_has_own_terms(c)))
+		return STEP_RACED;
+	if (!first)
+		flow_scan_seen(&c->scan, turn_since(c));
+	if (stop)
+	{
+		quota_flows[c->flow].reason = v->reason;
+		flow_close(c->flow, stop->reason, stop->wake_ns,
+				   c->plan->terms[stop->term].name);
+		return STEP_NOTHING;
+	}
+	if (v->reason == QUOTA_QUOTA_EXHAUSTED)
+		v->wake_ns = Min(v->wake_ns, c->now_ns + CALENDAR_RECHECK_NS);
+	park(c);
+	return STEP_LEFT;
+}
