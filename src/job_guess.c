@@ -9,7 +9,7 @@
  * pass millions of finished jobs.  The exceptions, jobs that are ready but were
  * passed by, wait for the count; flow_recount.c tells how it finds them.
  */
-#include "job_lanes.h"
+#include "job_lane.h"
 
 #include "utils/fmgroids.h"
 
@@ -64,9 +64,9 @@ guess_first(const JobLanes *lanes)
 	return hi;
 }
 
-/* See job_lanes.h. */
+/* See job_lane.h. */
 void
-lanes_guess(JobLanes *lanes)
+fresh_guess(JobLanes *lanes)
 {
 	int64		id = guess_first(lanes);
 

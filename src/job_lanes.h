@@ -71,7 +71,4 @@ extern bool lanes_next(JobLanes *lanes);
 extern bool lanes_lock(JobLanes *lanes);
 extern void lanes_close(JobLanes *lanes);
 
-/* job_guess.c: lets the search begin where the first ready job seems to be. */
-extern void lanes_guess(JobLanes *lanes);
-
 #endif							/* QUOTA_JOB_LANES_H */
