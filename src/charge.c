@@ -1,0 +1,124 @@
+/*
+ * charge.c
+ *		What a yes takes: from buckets, in permits, in the journal.
+ *
+ * A call that meets only token buckets is charged in the journal, merged per
+ * bucket, and leaves no permit.  Any other is charged in the parts of a permit,
+ * which the journal holds by a chain.  Of a batch, concurrency is charged once, in a
+ * permit of its own.
+ *
+ * Everything here runs under the plan's slot locks, in the section that decided,
+ * and neither allocates nor throws: journal_reserve() was called before.
+ */
+#include "charge.h"
+
+#include "journal.h"
+#include "permit.h"
+#include "worker.h"
+
+/* Of a permit whose call met no limit with a lifetime. */
+#define DEFAULT_LIFETIME_NS (60 * QUOTA_NS_PER_S)
+
+/* The permit of the batch is charged for the term, not that of the job. */
+static bool
+is_of_batch(const QuotaTerm *term, const QuotaAsk *ask)
+{
+	return ask->batch != QUOTA_BATCH_NONE && term->kind == QUOTA_CONCURRENCY;
+}
+
+/* There is something to settle later; *needs: it can't do without a permit. */
+static bool
+wants_permit(const QuotaPlan *plan, const TermState *states,
+			 const QuotaAsk *ask, bool *needs)
+{
+	*needs = false;
+	for (int i = 0; i < plan->nterms; i++)
+		if (states[i].cost > 0 && plan->terms[i].kind != QUOTA_TOKEN_BUCKET &&
+			!is_of_batch(&plan->terms[i], ask))
+			*needs = true;
+	return *needs || ask->units != NULL;
+}
+
+/* The longest lifetime of the limits met, so that none is freed too early. */
+static int64
+permit_lifetime(const QuotaPlan *plan, const TermState *states,
+				const QuotaAsk *ask)
+{
+	int64		lifetime = ask->lifetime_ns;
+
+	if (lifetime > 0)
+		return lifetime;
+	for (int i = 0; i < plan->nterms; i++)
+		if (states[i].charged)
+			lifetime = Max(lifetime, plan->terms[i].lifetime_ns);
+	return lifetime > 0 ? lifetime : DEFAULT_LIFETIME_NS;
+}
+
+/*
+ * The permit of a new batch, if some limit wants one; false when the table is full.
+ */
+static bool
+take_batch(const QuotaPlan *plan, const TermState *states,
+		   const QuotaAsk *ask, int64 now_ns, QuotaVerdict *v)
+{
+	bool		wanted = false;
+
+	for (int i = 0; ask->batch == QUOTA_BATCH_FIRST && i < plan->nterms; i++)
+		wanted |= states[i].charged && is_of_batch(&plan->terms[i], ask);
+	if (!wanted)
+		return true;
+	v->batch_index = permit_take(plan->slot, plan->tenant_index, 0, now_ns,
+								 permit_lifetime(plan, states, ask), false);
+	if (v->batch_index == QUOTA_NO_INDEX)
+		return false;
+	permit_batch_start(v->batch_index);
+	v->batch = quota_permits[v->batch_index].id;
+	quota_work_due(plan->database_slot, quota_permits[v->batch_index].expires_ns);
+	return true;
+}
+
+/* See charge.h. */
+bool
+quota_charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
+			 int64 now_ns, QuotaVerdict *v)
+{
+	bool		needs;
+	uint32		permit = QUOTA_NO_INDEX;
+
+	if (!take_batch(plan, states, ask, now_ns, v))
+		return false;
+	if (wants_permit(plan, states, ask, &needs))
+		permit = permit_take(plan->slot, plan->tenant_index, n, now_ns,
+							 permit_lifetime(plan, states, ask), !needs);
+	if (permit == QUOTA_NO_INDEX && needs)
+		return false;
+	for (int i = 0; i < plan->nterms; i++)
+	{
+		TermState  *s = &states[i];
+		QuotaBucket *b = &quota_buckets[s->bucket];
+
+		if (!s->charged || (s->cost == 0 && permit == QUOTA_NO_INDEX))
+			continue;
+		if (is_of_batch(&plan->terms[i], ask))
+			permit_add_part(v->batch_index, s->bucket, s->cost,
+							plan->terms[i].unit_hash);
+		else if (permit != QUOTA_NO_INDEX)
+			permit_add_part(permit, s->bucket, s->cost * n,
+							plan->terms[i].unit_hash);
+		else
+		{
+			bucket_take(&b->rate, s->cost * n);
+			journal_take(s->bucket, s->cost * n, &plan->terms[i].journal_hint);
+		}
+		b->admitted += s->cost * n;
+		s->level -= s->cost * n;
+	}
+	if (permit != QUOTA_NO_INDEX)
+	{
+		quota_work_due(plan->database_slot, quota_permits[permit].expires_ns);
+		v->permit = quota_permits[permit].id;
+		v->permit_index = permit;
+		v->has_hold = quota_permits[permit].has_hold;
+	}
+	return true;
+}
