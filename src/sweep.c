@@ -43,6 +43,10 @@ in_use(uint32 slot)
 		if (quota_owned(&quota_flows[i].entry, slot) &&
 			pg_atomic_read_u32(&quota_flows[i].pins) > 0)
 			return true;
+	for (int i = 0; i < quota_max_flows; i++)
+		if (quota_owned(&quota_shares[i].entry, slot) &&
+			pg_atomic_read_u32(&quota_shares[i].pins) > 0)
+			return true;
 	return quota_slots[slot].queue_load == QUOTA_LOAD_LOADING ||
 		quota_slots[slot].counting ||
 		(quota_slots[slot].worker_pid != 0 &&
