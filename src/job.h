@@ -89,14 +89,6 @@ typedef enum JobFind
 	JOB_IN_PROGRESS				/* another transaction is writing it */
 } JobFind;
 
-/* New values for some columns of a row. */
-typedef struct JobChange
-{
-	Datum	   *values;
-	bool	   *nulls;
-	bool	   *replace;
-} JobChange;
-
 /* A note that says nothing yet; on_abort: what it will say holds either way. */
 static inline JournalNote
 job_empty_note(bool on_abort)
@@ -113,11 +105,6 @@ job_empty_note(bool on_abort)
 
 /* ---- job_row.c ---- */
 
-extern int64 job_int64(TupleTableSlot *slot, int column);
-extern int32 job_int32(TupleTableSlot *slot, int column);
-extern char job_char(TupleTableSlot *slot, int column);
-extern char *job_text(TupleTableSlot *slot, int column);
-extern int64 job_permit(TupleTableSlot *lease);
 extern bool job_state_is(TupleTableSlot *job, const char *state);
 extern bool job_is_fresh(TupleTableSlot *job);
 extern void job_names_of(TupleTableSlot *job, JobNames *names);
@@ -131,12 +118,9 @@ extern JobFind job_find(RowTable *table, QuotaRelation pkey, int64 id,
 pg_noreturn extern void job_error_running(int64 id);
 extern void job_forget_key(TupleTableSlot *job);
 
-extern JobChange job_change(RowTable *table);
-extern void job_set(JobChange *change, int column, Datum value);
-extern void job_set_null(JobChange *change, int column);
 extern void job_write(RowTable *jobs, TupleTableSlot *job,
-					  const JobChange *change);
-extern const JobChange *job_write_take(int64 id);
+					  const RowValues *change);
+extern const RowValues *job_write_take(int64 id);
 
 extern int64 job_lease_arg(FunctionCallInfo fcinfo, int i, const char *name);
 

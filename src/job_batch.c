@@ -108,7 +108,7 @@ read_call(const Claimer *c, BatchCall *call)
 	call->hash = DatumGetUInt32(DirectFunctionCall1(jsonb_hash,
 													JsonbPGetDatum(call->payload)));
 	for (int i = 0; i < lengthof(columns); i++)
-		call->others[i] = job_text(c->lanes.job, columns[i]);
+		call->others[i] = row_text(c->lanes.job, columns[i]);
 	return true;
 }
 
@@ -161,20 +161,10 @@ batch_add_call(Claimer *c)
 /* ---- ends of attempts ---- */
 
 /* See job_batch.h. */
-int64
-batch_of(TupleTableSlot *lease)
-{
-	bool		isnull;
-	Datum		batch = slot_getattr(lease, LEASE_BATCH, &isnull);
-
-	return isnull ? 0 : DatumGetInt64(batch);
-}
-
-/* See job_batch.h. */
 void
 batch_leave(TupleTableSlot *lease)
 {
-	int64		batch = batch_of(lease);
+	int64		batch = row_int64_or_0(lease, LEASE_BATCH);
 
 	if (batch == 0)
 		return;
@@ -186,7 +176,7 @@ batch_leave(TupleTableSlot *lease)
 void
 batch_end_lost(TupleTableSlot *lease)
 {
-	int64		permit = job_permit(lease);
+	int64		permit = row_int64_or_0(lease, LEASE_PERMIT);
 
 	if (permit != 0)
 		permit_end(permit);
@@ -214,8 +204,9 @@ extend_permit(int64 permit, int64 expires_ns,
 void
 batch_extend(TupleTableSlot *lease, int64 expires_ns)
 {
-	extend_permit(job_permit(lease), expires_ns, permit_extend);
-	extend_permit(batch_of(lease), expires_ns, permit_batch_extend);
+	extend_permit(row_int64_or_0(lease, LEASE_PERMIT), expires_ns, permit_extend);
+	extend_permit(row_int64_or_0(lease, LEASE_BATCH), expires_ns,
+				  permit_batch_extend);
 }
 
 /* ---- loading ---- */
@@ -244,8 +235,8 @@ batch_load_begin(void)
 void
 batch_load_add(HTAB *batches, TupleTableSlot *lease, const QuotaCall *call)
 {
-	int64		id = batch_of(lease);
-	int64		expires_ns = quota_ns_of_steady(job_int64(lease, LEASE_READY_AT));
+	int64		id = row_int64_or_0(lease, LEASE_BATCH);
+	int64		expires_ns = quota_ns_of_steady(row_int64(lease, LEASE_READY_AT));
 	bool		found;
 	BatchSum   *sum;
 

@@ -29,8 +29,6 @@ extern void batch_add_call(Claimer *c);
 
 /* ---- when an attempt ends: what its row of quota.leases, locked, names ---- */
 
-/* The permit of its batch, 0 = it is in none. */
-extern int64 batch_of(TupleTableSlot *lease);
 /* The job leaves its batch, if it is in one, at commit.  No lock held. */
 extern void batch_leave(TupleTableSlot *lease);
 /* The lease is over: ends its permit as a lost one, and leaves the batch. */

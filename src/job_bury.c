@@ -32,8 +32,8 @@ static bool
 is_worn_out(const JobLanes *lanes)
 {
 	return lanes->was_running &&
-		job_int32(lanes->job, JOB_ATTEMPT) >=
-		job_int32(lanes->job, JOB_MAX_ATTEMPTS);
+		row_int32(lanes->job, JOB_ATTEMPT) >=
+		row_int32(lanes->job, JOB_MAX_ATTEMPTS);
 }
 
 /* See job_claim.h. */
@@ -46,12 +46,12 @@ claim_is_dead(const JobLanes *lanes)
 
 /* See job_claim.h. */
 void
-claim_note_expired(Claimer *c, JobChange *change, const char *state)
+claim_note_expired(Claimer *c, RowValues *change, const char *state)
 {
 	JobHappening happened = {.state = state};
 
 	happened.error = LEASE_EXPIRED;
-	happened.worker = job_text(c->lanes.lease, LEASE_WORKER);
+	happened.worker = row_text(c->lanes.lease, LEASE_WORKER);
 	job_history_add(c->lanes.job, change, &happened);
 }
 
@@ -83,12 +83,12 @@ static void
 bury_expired(Claimer *c)
 {
 	JobLanes   *lanes = &c->lanes;
-	JobChange	change = job_change(c->jobs);
+	RowValues	change = row_values(c->jobs);
 	bool		unwanted = is_unwanted(lanes);
 
 	claim_note_expired(c, &change,
 					   unwanted ? HAPPENED_CANCELLED : HAPPENED_EXPIRED);
-	job_set(&change, JOB_ERROR, CStringGetTextDatum(LEASE_EXPIRED));
+	row_set(&change, JOB_ERROR, CStringGetTextDatum(LEASE_EXPIRED));
 	claim_end_permit(lanes);
 	row_delete(c->leases, lanes->lease);
 	job_write_over(c->jobs, lanes->job, unwanted ? "cancelled" : "failed",

@@ -32,20 +32,20 @@ hold_lease(Held *h)
 static void
 request(Held *h)
 {
-	JobChange	lease = job_change(h->leases);
+	RowValues	lease = row_values(h->leases);
 
 	if (held_cancel_requested(h))
 		return;
 	held_note_lease(h, false);
-	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(true));
-	row_update(h->leases, h->lease, lease.values, lease.nulls, lease.replace);
+	row_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(true));
+	row_update(h->leases, h->lease, &lease);
 }
 
 /* Writes the locked job, which waits or whose lease is over. */
 static void
 write_cancelled(Held *h, bool running)
 {
-	JobChange	change = job_change(h->jobs);
+	RowValues	change = row_values(h->jobs);
 	JobHappening happened = {.state = HAPPENED_CANCELLED};
 	JournalNote note = job_empty_note(false);
 
@@ -75,8 +75,8 @@ cancel_returned(Held *h)
 	bool		running;
 
 	hold_lease(h);
-	running = job_char(h->lease, LEASE_STATE) == LEASE_RUNNING;
-	if (running && job_int64(h->lease, LEASE_READY_AT) > quota_steady_of(h->now_ns))
+	running = row_char(h->lease, LEASE_STATE) == LEASE_RUNNING;
+	if (running && row_int64(h->lease, LEASE_READY_AT) > quota_steady_of(h->now_ns))
 	{
 		request(h);
 		return false;

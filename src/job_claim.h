@@ -38,6 +38,6 @@ extern bool claim_is_dead(const JobLanes *lanes);
 /* Ends it, for the reason that it will not run. */
 extern Step claim_bury(Claimer *c);
 /* Adds to its history that the lease of its attempt has expired. */
-extern void claim_note_expired(Claimer *c, JobChange *change, const char *state);
+extern void claim_note_expired(Claimer *c, RowValues *change, const char *state);
 
 #endif							/* QUOTA_JOB_CLAIM_H */

@@ -38,7 +38,7 @@
 static bool
 waits_for_start(TupleTableSlot *job)
 {
-	return job_int32(job, JOB_ATTEMPT) == 0 &&
+	return row_int32(job, JOB_ATTEMPT) == 0 &&
 		(job_state_is(job, "queued") || job_state_is(job, "scheduled"));
 }
 
@@ -57,16 +57,16 @@ job_is_late(TupleTableSlot *job, TimestampTz wall_us)
 void
 job_write_late(RowTable *jobs, TupleTableSlot *job)
 {
-	JobChange	change = job_change(jobs);
+	RowValues	change = row_values(jobs);
 	JobHappening happened = {.state = HAPPENED_MISSED};
 	char		at[MAXDATELEN + 1];
 	const int	utc = 0;
 
-	JsonEncodeDateTime(at, TimestampTzGetDatum(job_int64(job, JOB_START_BEFORE)),
+	JsonEncodeDateTime(at, TimestampTzGetDatum(row_int64(job, JOB_START_BEFORE)),
 					   TIMESTAMPTZOID, &utc);
 	happened.error = psprintf("not started before %s", at);
 	job_history_add(job, &change, &happened);
-	job_set(&change, JOB_ERROR, CStringGetTextDatum(happened.error));
+	row_set(&change, JOB_ERROR, CStringGetTextDatum(happened.error));
 	job_write_over(jobs, job, "failed", &change);
 }
 
@@ -101,7 +101,7 @@ job_deadline_touched(TupleTableSlot *job)
 	bool		isnull;
 	Datum		start_before = slot_getattr(job, JOB_START_BEFORE, &isnull);
 
-	if (!isnull && job_int32(job, JOB_ATTEMPT) == 0)
+	if (!isnull && row_int32(job, JOB_ATTEMPT) == 0)
 		job_deadline_note(DatumGetTimestampTz(start_before), false, true);
 }
 
@@ -211,7 +211,7 @@ look_ahead(Walk *w, TimestampTz at, bool in_progress)
 static bool
 look_at(Walk *w, bool in_progress)
 {
-	TimestampTz at = job_int64(w->job, JOB_START_BEFORE);
+	TimestampTz at = row_int64(w->job, JOB_START_BEFORE);
 
 	if (at > w->wall_us)
 	{
@@ -219,7 +219,7 @@ look_at(Walk *w, bool in_progress)
 		return look_ahead(w, at, in_progress);
 	}
 	w->at = at;
-	w->id = job_int64(w->job, JOB_ID);
+	w->id = row_int64(w->job, JOB_ID);
 	if (!in_progress && job_is_late(w->job, w->wall_us))
 	{
 		w->late[w->n].id = w->id;
@@ -277,11 +277,11 @@ tell_flow(Walk *w, bool scheduled)
 	if (scheduled)
 	{
 		before.due_ns = quota_now_ns();
-		before.place = job_int64(w->lease, LEASE_READY_AT);
+		before.place = row_int64(w->lease, LEASE_READY_AT);
 		before.gone = true;
 	}
 	else
-		before.lo = before.hi = job_int64(w->job, JOB_ID);
+		before.lo = before.hi = row_int64(w->job, JOB_ID);
 	job_note(&names, &before);
 	after.depth = -1;
 	job_note(&names, &after);

@@ -69,7 +69,7 @@ find_key(Datum provider, Datum dedupe_key, int64 *id)
 	{
 		if (in_progress)
 			continue;
-		*id = job_int64(slot, DEDUPE_JOB_ID);
+		*id = row_int64(slot, DEDUPE_JOB_ID);
 		found = true;
 	}
 	row_scan_end(scan);
@@ -84,14 +84,14 @@ insert_job(void *arg)
 	Enqueue    *e = arg;
 	FunctionCallInfo fcinfo = e->fcinfo;
 	RowTable   *jobs = row_open(QUOTA_REL_JOBS);
-	JobChange	job = job_change(jobs);
+	RowValues	job = row_values(jobs);
 
 	for (int i = 0; i < lengthof(columns); i++)
 		if (!PG_ARGISNULL(i))
-			job_set(&job, columns[i], PG_GETARG_DATUM(i));
-	row_fill_defaults(jobs, job.values, job.nulls, job.replace);
+			row_set(&job, columns[i], PG_GETARG_DATUM(i));
+	row_fill_defaults(jobs, &job);
 	e->id = DatumGetInt64(job.values[JOB_ID - 1]);
-	row_insert(jobs, job.values, job.nulls);
+	row_insert(jobs, &job);
 	row_close(jobs);
 	e->reason = "ok";
 }

@@ -22,13 +22,13 @@ PG_FUNCTION_INFO_V1(quota_extend_job_array);
 static void
 write_end(Held *h, int64 end_ns)
 {
-	JobChange	lease = job_change(h->leases);
+	RowValues	lease = row_values(h->leases);
 	JournalNote note = job_empty_note(false);
 
 	note.due_ns = end_ns;
 	note.place = quota_steady_of(end_ns);
-	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(note.place));
-	row_update(h->leases, h->lease, lease.values, lease.nulls, lease.replace);
+	row_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(note.place));
+	row_update(h->leases, h->lease, &lease);
 	job_note(&h->names, &note);
 }
 
@@ -47,7 +47,7 @@ static void
 extend(Held *h, int64 by_ns, Extended *answer)
 {
 	int64		end_ns = Max(h->now_ns + by_ns,
-							 quota_ns_of_steady(job_int64(h->lease, LEASE_READY_AT)));
+							 quota_ns_of_steady(row_int64(h->lease, LEASE_READY_AT)));
 
 	end_ns = quota_ns_of_steady(quota_steady_of(end_ns));
 	answer->cancel_requested = held_cancel_requested(h);

@@ -21,11 +21,11 @@ void
 finish_complete(Held *h, bool has_result, Datum result,
 				const QuotaUnits *units)
 {
-	JobChange	change = job_change(h->jobs);
+	RowValues	change = row_values(h->jobs);
 
 	held_give_back(h, true, units, 0, QUOTA_NEVER, 1);
 	if (has_result)
-		job_set(&change, JOB_RESULT, result);
+		row_set(&change, JOB_RESULT, result);
 	row_delete(h->leases, h->lease);
 	job_write_over(h->jobs, h->job, "succeeded", &change);
 }
@@ -54,18 +54,18 @@ quota_complete(PG_FUNCTION_ARGS)
 
 /* The job waits for its next attempt. */
 static void
-write_retry(Held *h, int64 delay_ns, JobChange *change)
+write_retry(Held *h, int64 delay_ns, RowValues *change)
 {
-	JobChange	lease = job_change(h->leases);
+	RowValues	lease = row_values(h->leases);
 
-	job_set(&lease, LEASE_STATE, CharGetDatum(LEASE_RETRY));
-	job_set(&lease, LEASE_READY_AT,
+	row_set(&lease, LEASE_STATE, CharGetDatum(LEASE_RETRY));
+	row_set(&lease, LEASE_READY_AT,
 			TimestampTzGetDatum(quota_steady_of(h->now_ns + delay_ns)));
-	job_set_null(&lease, LEASE_PERMIT);
-	job_set_null(&lease, LEASE_WORKER);
-	job_set_null(&lease, LEASE_BATCH);
-	row_update(h->leases, h->lease, lease.values, lease.nulls, lease.replace);
-	job_set(change, JOB_STATE, CStringGetTextDatum("queued"));
+	row_set_null(&lease, LEASE_PERMIT);
+	row_set_null(&lease, LEASE_WORKER);
+	row_set_null(&lease, LEASE_BATCH);
+	row_update(h->leases, h->lease, &lease);
+	row_set(change, JOB_STATE, CStringGetTextDatum("queued"));
 	job_write(h->jobs, h->job, change);
 }
 
@@ -75,21 +75,21 @@ state_after(Held *h, int32 attempt, const Failure *failure)
 {
 	if (held_cancel_requested(h))
 		return "cancelled";
-	if (!failure->retry || attempt >= job_int32(h->job, JOB_MAX_ATTEMPTS))
+	if (!failure->retry || attempt >= row_int32(h->job, JOB_MAX_ATTEMPTS))
 		return "failed";
 	return "queued";
 }
 
 /* What the failure says of the job, for its row. */
-static JobChange
+static RowValues
 failure_change(Held *h, const Failure *failure)
 {
-	JobChange	change = job_change(h->jobs);
+	RowValues	change = row_values(h->jobs);
 	JobHappening happened = {.state = HAPPENED_FAILED};
 
-	job_set(&change, JOB_ERROR, CStringGetTextDatum(failure->error));
+	row_set(&change, JOB_ERROR, CStringGetTextDatum(failure->error));
 	if (failure->has_status)
-		job_set(&change, JOB_STATUS, Int32GetDatum(failure->status));
+		row_set(&change, JOB_STATUS, Int32GetDatum(failure->status));
 	if (held_cancel_requested(h))
 		happened.state = HAPPENED_CANCELLED;
 	happened.has_status = failure->has_status;
@@ -104,7 +104,7 @@ failure_change(Held *h, const Failure *failure)
 const char *
 finish_fail(Held *h, int32 attempt, const Failure *failure)
 {
-	JobChange	change = failure_change(h, failure);
+	RowValues	change = failure_change(h, failure);
 	const char *state = state_after(h, attempt, failure);
 	int64		delay_ns;
 

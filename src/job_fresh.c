@@ -122,7 +122,7 @@ read_range(JobLanes *lanes)
 
 	while (row_scan_next(lanes->fresh_scan, lanes->fresh, &in_progress))
 	{
-		lanes->last_id = job_int64(lanes->fresh, JOB_ID);
+		lanes->last_id = row_int64(lanes->fresh, JOB_ID);
 		if (!in_progress && fresh_is_ready(lanes, lanes->fresh) &&
 			!row_is_ours(lanes->fresh))
 		{

@@ -46,7 +46,7 @@ guess_first(const JobLanes *lanes)
 
 	if (!look(lanes, lo, true) || !job_is_fresh(lanes->fresh))
 		return 0;
-	upto = hi = job_int64(lanes->fresh, JOB_ID);
+	upto = hi = row_int64(lanes->fresh, JOB_ID);
 	while (lo < upto)
 	{
 		int64		middle = lo + (upto - lo) / 2;
@@ -55,11 +55,11 @@ guess_first(const JobLanes *lanes)
 			return 0;			/* somebody has deleted them */
 		if (job_is_fresh(lanes->fresh))
 		{
-			hi = Min(hi, job_int64(lanes->fresh, JOB_ID));
+			hi = Min(hi, row_int64(lanes->fresh, JOB_ID));
 			upto = middle;
 		}
 		else
-			lo = job_int64(lanes->fresh, JOB_ID) + 1;
+			lo = row_int64(lanes->fresh, JOB_ID) + 1;
 	}
 	return hi;
 }

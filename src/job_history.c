@@ -87,7 +87,7 @@ add_old_entries(JsonbParseState **state, Jsonb *before)
 
 /* See job_history.h. */
 void
-job_history_add(TupleTableSlot *job, JobChange *change,
+job_history_add(TupleTableSlot *job, RowValues *change,
 				const JobHappening *happened)
 {
 	JsonbParseState *state = NULL;
@@ -97,8 +97,8 @@ job_history_add(TupleTableSlot *job, JobChange *change,
 	pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
 	if (!isnull)
 		add_old_entries(&state, DatumGetJsonbP(before));
-	add_entry(&state, job_int32(job, JOB_ATTEMPT), happened);
-	job_set(change, JOB_HISTORY,
+	add_entry(&state, row_int32(job, JOB_ATTEMPT), happened);
+	row_set(change, JOB_HISTORY,
 			JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY,
 															NULL))));
 }

@@ -35,7 +35,7 @@ typedef struct JobHappening
  * attempt and the wall clock.  The job is as it was before the change.  Allocates
  * in the current context; throws only when out of memory.
  */
-extern void job_history_add(TupleTableSlot *job, JobChange *change,
+extern void job_history_add(TupleTableSlot *job, RowValues *change,
 							const JobHappening *happened);
 
 #endif							/* QUOTA_JOB_HISTORY_H */

@@ -74,8 +74,8 @@ held_note_lease(Held *h, bool gone)
 {
 	JournalNote note = job_empty_note(true);
 
-	note.place = job_int64(h->lease, LEASE_READY_AT);
-	note.due_ns = job_due_ns(job_char(h->lease, LEASE_STATE), note.place,
+	note.place = row_int64(h->lease, LEASE_READY_AT);
+	note.due_ns = job_due_ns(row_char(h->lease, LEASE_STATE), note.place,
 							 h->now_ns, quota_wall_us());
 	note.gone = gone;
 	job_note(&h->names, &note);
@@ -102,22 +102,24 @@ HeldOutcome
 held_try_running(Held *h, int64 id, int32 attempt)
 {
 	HeldOutcome outcome = try_row(h->leases, QUOTA_REL_LEASES_PKEY, id, h->lease);
+	int64		permit;
 
 	if (outcome != HELD_RUNNING)
 		return outcome;
 	h->now_ns = quota_now_ns();
-	if (job_char(h->lease, LEASE_STATE) != LEASE_RUNNING ||
-		job_int32(h->lease, LEASE_ATTEMPT) != attempt ||
-		job_int64(h->lease, LEASE_READY_AT) <= quota_steady_of(h->now_ns))
+	if (row_char(h->lease, LEASE_STATE) != LEASE_RUNNING ||
+		row_int32(h->lease, LEASE_ATTEMPT) != attempt ||
+		row_int64(h->lease, LEASE_READY_AT) <= quota_steady_of(h->now_ns))
 		return HELD_STALE;
 	outcome = try_row(h->jobs, QUOTA_REL_JOBS_PKEY, id, h->job);
 	if (outcome != HELD_RUNNING)
 		return outcome;
 	if (!job_state_is(h->job, "running") ||
-		job_int32(h->job, JOB_ATTEMPT) != attempt)
+		row_int32(h->job, JOB_ATTEMPT) != attempt)
 		return HELD_STALE;
 	/* who has just committed or rolled back shows it in rows first */
-	if (job_permit(h->lease) != 0 && permit_is_busy(job_permit(h->lease)))
+	permit = row_int64_or_0(h->lease, LEASE_PERMIT);
+	if (permit != 0 && permit_is_busy(permit))
 		return HELD_BUSY;
 	h->id = id;
 	job_names_of(h->job, &h->names);
@@ -155,7 +157,7 @@ held_cancel_requested(Held *h)
 char *
 held_worker(Held *h)
 {
-	return job_text(h->lease, LEASE_WORKER);
+	return row_text(h->lease, LEASE_WORKER);
 }
 
 /*
@@ -198,7 +200,7 @@ held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 			   int64 due_ns, int64 completed)
 {
 	JournalNote note = job_empty_note(false);
-	int64		permit = job_permit(h->lease);
+	int64		permit = row_int64_or_0(h->lease, LEASE_PERMIT);
 
 	note.depth = depth;
 	note.in_flight = -1;
@@ -219,10 +221,10 @@ held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 /* See job_hold.h. */
 void
 job_write_over(RowTable *jobs, TupleTableSlot *job, const char *state,
-			   JobChange *change)
+			   RowValues *change)
 {
-	job_set(change, JOB_STATE, CStringGetTextDatum(state));
-	job_set(change, JOB_FINISHED_AT, TimestampTzGetDatum(quota_wall_us()));
+	row_set(change, JOB_STATE, CStringGetTextDatum(state));
+	row_set(change, JOB_FINISHED_AT, TimestampTzGetDatum(quota_wall_us()));
 	job_forget_key(job);
 	notify_note(job, state);
 	job_write(jobs, job, change);

@@ -79,6 +79,6 @@ extern void held_give_back(Held *h, bool billed, const QuotaUnits *units,
  * key is free.  Everybody who ends a job does it by this.
  */
 extern void job_write_over(RowTable *jobs, TupleTableSlot *job,
-						   const char *state, JobChange *change);
+						   const char *state, RowValues *change);
 
 #endif							/* QUOTA_JOB_HOLD_H */

@@ -181,7 +181,7 @@ static void
 insert_lease(const JobRow *row, Standing standing, JournalNote *note)
 {
 	RowTable   *leases = row_open(QUOTA_REL_LEASES);
-	JobChange	lease = job_change(leases);
+	RowValues	lease = row_values(leases);
 	int64		now_ns = quota_now_ns();
 	TimestampTz wall_us = quota_wall_us();
 	TimestampTz ready_at = quota_steady_of(now_ns);
@@ -201,14 +201,14 @@ insert_lease(const JobRow *row, Standing standing, JournalNote *note)
 			: DatumGetTimestampTz(job_row_get(row, JOB_RUN_AT));
 		original = TimestampTzGetDatum(ready_at);
 	}
-	job_set(&lease, LEASE_JOB_ID, job_row_get(row, JOB_ID));
-	job_set(&lease, LEASE_FLOW, job_row_get(row, JOB_FLOW));
-	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(ready_at));
-	job_set(&lease, LEASE_STATE, CharGetDatum(state));
-	job_set(&lease, LEASE_ATTEMPT, job_row_get(row, JOB_ATTEMPT));
-	job_set(&lease, LEASE_ORIGINAL_AT, original);
-	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
-	row_insert(leases, lease.values, lease.nulls);
+	row_set(&lease, LEASE_JOB_ID, job_row_get(row, JOB_ID));
+	row_set(&lease, LEASE_FLOW, job_row_get(row, JOB_FLOW));
+	row_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(ready_at));
+	row_set(&lease, LEASE_STATE, CharGetDatum(state));
+	row_set(&lease, LEASE_ATTEMPT, job_row_get(row, JOB_ATTEMPT));
+	row_set(&lease, LEASE_ORIGINAL_AT, original);
+	row_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
+	row_insert(leases, &lease);
 	row_close(leases);
 	note->place = ready_at;
 	note->due_ns = job_due_ns(state, ready_at, now_ns, wall_us);
@@ -219,12 +219,12 @@ static void
 insert_key(const JobRow *row)
 {
 	RowTable   *dedupe = row_open(QUOTA_REL_DEDUPE);
-	JobChange	key = job_change(dedupe);
+	RowValues	key = row_values(dedupe);
 
-	job_set(&key, DEDUPE_PROVIDER, job_row_get(row, JOB_PROVIDER));
-	job_set(&key, DEDUPE_KEY, job_row_get(row, JOB_DEDUPE_KEY));
-	job_set(&key, DEDUPE_JOB_ID, job_row_get(row, JOB_ID));
-	row_insert(dedupe, key.values, key.nulls);
+	row_set(&key, DEDUPE_PROVIDER, job_row_get(row, JOB_PROVIDER));
+	row_set(&key, DEDUPE_KEY, job_row_get(row, JOB_DEDUPE_KEY));
+	row_set(&key, DEDUPE_JOB_ID, job_row_get(row, JOB_ID));
+	row_insert(dedupe, &key);
 	row_close(dedupe);
 }
 

@@ -67,11 +67,11 @@ returned_goes_first(JobLanes *lanes)
 
 	if (!lanes->have_fresh || !lanes->have_returned)
 		return lanes->have_returned;
-	returned_at = job_int64(lanes->lease, LEASE_ORIGINAL_AT);
-	fresh_at = job_int64(lanes->fresh, JOB_CREATED_AT);
+	returned_at = row_int64(lanes->lease, LEASE_ORIGINAL_AT);
+	fresh_at = row_int64(lanes->fresh, JOB_CREATED_AT);
 	if (returned_at != fresh_at)
 		return returned_at < fresh_at;
-	return job_int64(lanes->lease, LEASE_JOB_ID) < job_int64(lanes->fresh, JOB_ID);
+	return row_int64(lanes->lease, LEASE_JOB_ID) < row_int64(lanes->fresh, JOB_ID);
 }
 
 /* See job_lanes.h. */
@@ -86,13 +86,13 @@ lanes_next(JobLanes *lanes)
 		returned_look_further(lanes);
 	if (!lanes->have_returned && !lanes->have_fresh)
 		return false;
-	lanes->fresh_id = lanes->have_fresh ? job_int64(lanes->fresh, JOB_ID)
+	lanes->fresh_id = lanes->have_fresh ? row_int64(lanes->fresh, JOB_ID)
 		: POSITION_NONE;
 	lanes->returned = returned_goes_first(lanes);
 	lanes->job = lanes->returned ? lanes->job_of_lease : lanes->fresh;
-	lanes->id = job_int64(lanes->job, JOB_ID);
+	lanes->id = row_int64(lanes->job, JOB_ID);
 	lanes->was_running = lanes->returned &&
-		job_char(lanes->lease, LEASE_STATE) == LEASE_RUNNING;
+		row_char(lanes->lease, LEASE_STATE) == LEASE_RUNNING;
 	/* it is used up: the next call moves on */
 	if (lanes->returned)
 		lanes->have_returned = false;

@@ -99,7 +99,7 @@ find_flows(Load *load)
 					Int64GetDatum(below));
 		if (!first_row(load, QUOTA_REL_JOBS_FLOW, &key, BackwardScanDirection))
 			return;
-		below = job_int64(load->job, JOB_FLOW);
+		below = row_int64(load->job, JOB_FLOW);
 		if (job_standing(load->job) != STANDING_OVER)
 			(void) sums_of_job(&load->sums, load->job);
 	} while (quota_raw_ns() < until_ns);
@@ -112,9 +112,9 @@ static void
 add_running(Load *load, TupleTableSlot *lease, int64 due_ns)
 {
 	PermitRecord permit = {
-		.id = job_permit(lease),
-		.job = job_int64(lease, LEASE_JOB_ID),
-		.in_batch = batch_of(lease) != 0,
+		.id = row_int64_or_0(lease, LEASE_PERMIT),
+		.job = row_int64(lease, LEASE_JOB_ID),
+		.in_batch = row_int64_or_0(lease, LEASE_BATCH) != 0,
 		.expires_ns = due_ns
 	};
 	bool		has_permit = permit.id != 0 && due_ns > load->sums.now_ns;
@@ -139,15 +139,15 @@ add_running(Load *load, TupleTableSlot *lease, int64 due_ns)
 static void
 add_lease(Load *load, TupleTableSlot *lease)
 {
-	int64		hash = job_int64(lease, LEASE_FLOW);
-	char		state = job_char(lease, LEASE_STATE);
-	int64		due_ns = job_due_ns(state, job_int64(lease, LEASE_READY_AT),
+	int64		hash = row_int64(lease, LEASE_FLOW);
+	char		state = row_char(lease, LEASE_STATE);
+	int64		due_ns = job_due_ns(state, row_int64(lease, LEASE_READY_AT),
 									load->sums.now_ns, load->wall_us);
 	bool		found;
 	HashDue    *due = hash_search(load->due, &hash, HASH_ENTER, &found);
 
 	due->due_ns = found ? Min(due->due_ns, due_ns) : due_ns;
-	due->job = job_int64(lease, LEASE_JOB_ID);
+	due->job = row_int64(lease, LEASE_JOB_ID);
 	if (state == LEASE_RUNNING)
 		add_running(load, lease, due_ns);
 }

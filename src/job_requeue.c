@@ -26,18 +26,18 @@ static void
 take_key(Held *h)
 {
 	RowTable   *dedupe;
-	JobChange	key;
+	RowValues	key;
 	bool		isnull;
 	Datum		value = slot_getattr(h->job, JOB_DEDUPE_KEY, &isnull);
 
 	if (isnull)
 		return;
 	dedupe = row_open(QUOTA_REL_DEDUPE);
-	key = job_change(dedupe);
-	job_set(&key, DEDUPE_PROVIDER, slot_getattr(h->job, JOB_PROVIDER, &isnull));
-	job_set(&key, DEDUPE_KEY, value);
-	job_set(&key, DEDUPE_JOB_ID, Int64GetDatum(h->id));
-	row_insert(dedupe, key.values, key.nulls);
+	key = row_values(dedupe);
+	row_set(&key, DEDUPE_PROVIDER, slot_getattr(h->job, JOB_PROVIDER, &isnull));
+	row_set(&key, DEDUPE_KEY, value);
+	row_set(&key, DEDUPE_JOB_ID, Int64GetDatum(h->id));
+	row_insert(dedupe, &key);
 	row_close(dedupe);
 }
 
@@ -46,16 +46,16 @@ static void
 insert_lease(Held *h, char state, TimestampTz ready_at, TimestampTz original_at,
 			 JournalNote *note)
 {
-	JobChange	lease = job_change(h->leases);
+	RowValues	lease = row_values(h->leases);
 
-	job_set(&lease, LEASE_JOB_ID, Int64GetDatum(h->id));
-	job_set(&lease, LEASE_FLOW, Int64GetDatum(h->names.hash));
-	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(ready_at));
-	job_set(&lease, LEASE_STATE, CharGetDatum(state));
-	job_set(&lease, LEASE_ATTEMPT, Int32GetDatum(job_int32(h->job, JOB_ATTEMPT)));
-	job_set(&lease, LEASE_ORIGINAL_AT, TimestampTzGetDatum(original_at));
-	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
-	row_insert(h->leases, lease.values, lease.nulls);
+	row_set(&lease, LEASE_JOB_ID, Int64GetDatum(h->id));
+	row_set(&lease, LEASE_FLOW, Int64GetDatum(h->names.hash));
+	row_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(ready_at));
+	row_set(&lease, LEASE_STATE, CharGetDatum(state));
+	row_set(&lease, LEASE_ATTEMPT, Int32GetDatum(row_int32(h->job, JOB_ATTEMPT)));
+	row_set(&lease, LEASE_ORIGINAL_AT, TimestampTzGetDatum(original_at));
+	row_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
+	row_insert(h->leases, &lease);
 	note->place = ready_at;
 	note->due_ns = job_due_ns(state, ready_at, h->now_ns, quota_wall_us());
 }
@@ -68,7 +68,7 @@ enter_lane(Held *h, JournalNote *note)
 	bool		isnull;
 	Datum		run_at = slot_getattr(h->job, JOB_RUN_AT, &isnull);
 
-	if (job_int32(h->job, JOB_ATTEMPT) > 0)
+	if (row_int32(h->job, JOB_ATTEMPT) > 0)
 	{
 		insert_lease(h, LEASE_RETRY, quota_steady_of(h->now_ns), wall_us, note);
 		return "queued";
@@ -87,7 +87,7 @@ enter_lane(Held *h, JournalNote *note)
 static void
 requeue(Held *h, int32 attempts)
 {
-	JobChange	change = job_change(h->jobs);
+	RowValues	change = row_values(h->jobs);
 	JournalNote note = job_empty_note(false);
 	JobHappening happened = {.state = HAPPENED_REQUEUED};
 	PlaceRefusal refusal;
@@ -96,11 +96,11 @@ requeue(Held *h, int32 attempts)
 		place_error(&h->names, &refusal);
 	take_key(h);
 	job_history_add(h->job, &change, &happened);
-	job_set(&change, JOB_STATE, CStringGetTextDatum(enter_lane(h, &note)));
-	job_set(&change, JOB_MAX_ATTEMPTS,
-			Int32GetDatum(job_int32(h->job, JOB_ATTEMPT) + attempts));
-	job_set_null(&change, JOB_FINISHED_AT);
-	job_set_null(&change, JOB_START_BEFORE);
+	row_set(&change, JOB_STATE, CStringGetTextDatum(enter_lane(h, &note)));
+	row_set(&change, JOB_MAX_ATTEMPTS,
+			Int32GetDatum(row_int32(h->job, JOB_ATTEMPT) + attempts));
+	row_set_null(&change, JOB_FINISHED_AT);
+	row_set_null(&change, JOB_START_BEFORE);
 	job_write(h->jobs, h->job, &change);
 	note.depth = 1;
 	job_note(&h->names, &note);
@@ -110,7 +110,7 @@ requeue(Held *h, int32 attempts)
 static int32
 budget(FunctionCallInfo fcinfo, Held *h)
 {
-	int32		most = PG_INT32_MAX - job_int32(h->job, JOB_ATTEMPT);
+	int32		most = PG_INT32_MAX - row_int32(h->job, JOB_ATTEMPT);
 
 	if (!PG_ARGISNULL(1))
 		return quota_arg_int32(fcinfo, 1, "max_attempts", 1, most);

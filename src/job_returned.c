@@ -107,7 +107,7 @@ set_place(JobLanes *lanes, LanePlace place)
 static LanePlace
 place_of_lease(const JobLanes *lanes)
 {
-	LanePlace	place = {lanes->ready_at, job_int64(lanes->lease, LEASE_JOB_ID)};
+	LanePlace	place = {lanes->ready_at, row_int64(lanes->lease, LEASE_JOB_ID)};
 
 	return place;
 }
@@ -128,7 +128,7 @@ returned_due_again(JobLanes *lanes, int64 due_ns)
 static bool
 find_job_of_lease(JobLanes *lanes)
 {
-	int64		id = job_int64(lanes->lease, LEASE_JOB_ID);
+	int64		id = row_int64(lanes->lease, LEASE_JOB_ID);
 
 	switch (job_find(lanes->jobs, QUOTA_REL_JOBS_PKEY, id, lanes->job_of_lease))
 	{
@@ -189,8 +189,8 @@ returned_advance(JobLanes *lanes)
 	{
 		if (in_progress || row_is_ours(lanes->lease))
 			continue;
-		lanes->ready_at = job_int64(lanes->lease, LEASE_READY_AT);
-		lanes->due_ns = job_due_ns(job_char(lanes->lease, LEASE_STATE),
+		lanes->ready_at = row_int64(lanes->lease, LEASE_READY_AT);
+		lanes->due_ns = job_due_ns(row_char(lanes->lease, LEASE_STATE),
 								   lanes->ready_at, lanes->now_ns,
 								   lanes->wall_us);
 		if (lanes->due_ns > lanes->now_ns)
@@ -246,16 +246,16 @@ is_still_due(JobLanes *lanes)
 		{LEASE_RUNNING, "running"}, {LEASE_RETRY, "queued"},
 		{LEASE_SCHEDULED, "scheduled"}
 	};
-	char		state = job_char(lanes->lease, LEASE_STATE);
+	char		state = row_char(lanes->lease, LEASE_STATE);
 
-	if (job_due_ns(state, job_int64(lanes->lease, LEASE_READY_AT),
+	if (job_due_ns(state, row_int64(lanes->lease, LEASE_READY_AT),
 				   lanes->now_ns, lanes->wall_us) > lanes->now_ns)
 		return false;
 	for (int i = 0; i < lengthof(expected); i++)
 		if (expected[i].lease == state)
 			return job_state_is(lanes->job, expected[i].job) &&
-				job_int32(lanes->job, JOB_ATTEMPT) ==
-				job_int32(lanes->lease, LEASE_ATTEMPT);
+				row_int32(lanes->job, JOB_ATTEMPT) ==
+				row_int32(lanes->lease, LEASE_ATTEMPT);
 	return false;
 }
 

@@ -24,98 +24,32 @@
 typedef struct Writing
 {
 	int64		id;
-	const JobChange *change;
+	const RowValues *change;
 } Writing;
 
 static Writing writing;
 
 /* ---- columns ---- */
 
-/* A column that is never null. */
-int64
-job_int64(TupleTableSlot *slot, int column)
-{
-	bool		isnull;
-
-	return DatumGetInt64(slot_getattr(slot, column, &isnull));
-}
-
-/* A column that is never null. */
-int32
-job_int32(TupleTableSlot *slot, int column)
-{
-	bool		isnull;
-
-	return DatumGetInt32(slot_getattr(slot, column, &isnull));
-}
-
-/* A column that is never null. */
-char
-job_char(TupleTableSlot *slot, int column)
-{
-	bool		isnull;
-
-	return DatumGetChar(slot_getattr(slot, column, &isnull));
-}
-
-/* The text in palloc'd memory; NULL for null. */
-char *
-job_text(TupleTableSlot *slot, int column)
-{
-	bool		isnull;
-	Datum		value = slot_getattr(slot, column, &isnull);
-
-	return isnull ? NULL : TextDatumGetCString(value);
-}
-
-/* The permit of a row of quota.leases, 0 = none. */
-int64
-job_permit(TupleTableSlot *lease)
-{
-	bool		isnull;
-	Datum		permit = slot_getattr(lease, LEASE_PERMIT, &isnull);
-
-	return isnull ? 0 : DatumGetInt64(permit);
-}
-
-/* Compares a text column, null being "", without copying it. */
-static bool
-text_is(TupleTableSlot *slot, int column, const char *expected)
-{
-	bool		isnull;
-	Datum		value = slot_getattr(slot, column, &isnull);
-	text	   *t;
-	bool		same;
-
-	if (isnull)
-		return expected[0] == '\0';
-	t = DatumGetTextPP(value);
-	same = VARSIZE_ANY_EXHDR(t) == strlen(expected) &&
-		memcmp(VARDATA_ANY(t), expected, strlen(expected)) == 0;
-	if ((Pointer) t != DatumGetPointer(value))
-		pfree(t);
-	return same;
-}
-
 /* The job is in this state. */
 bool
 job_state_is(TupleTableSlot *job, const char *state)
 {
-	return text_is(job, JOB_STATE, state);
+	return row_text_is(job, JOB_STATE, state);
 }
 
 /* The job waits for its first attempt, and for nothing else. */
 bool
 job_is_fresh(TupleTableSlot *job)
 {
-	return job_state_is(job, "queued") && job_int32(job, JOB_ATTEMPT) == 0;
+	return job_state_is(job, "queued") && row_int32(job, JOB_ATTEMPT) == 0;
 }
 
 /* A name into a fixed buffer, "" for null. */
 static void
 copy_name(TupleTableSlot *job, int column, char out[QUOTA_NAME_LEN])
 {
-	char	   *name = job_text(job, column);
+	char	   *name = row_text(job, column);
 
 	strlcpy(out, name ? name : "", QUOTA_NAME_LEN);
 }
@@ -128,7 +62,7 @@ job_names_of(TupleTableSlot *job, JobNames *names)
 	copy_name(job, JOB_PROVIDER, names->provider);
 	copy_name(job, JOB_ENDPOINT, names->endpoint);
 	copy_name(job, JOB_CLASS, names->class_name);
-	names->hash = job_int64(job, JOB_FLOW);
+	names->hash = row_int64(job, JOB_FLOW);
 }
 
 /* The call that a job of these names makes. */
@@ -150,9 +84,9 @@ job_call_with_names(TupleTableSlot *job, const JobNames *names)
 {
 	QuotaCall	call = job_call_of(names);
 
-	call.user = job_text(job, JOB_USER);
-	call.connection = job_text(job, JOB_CONNECTION);
-	call.resource = job_text(job, JOB_RESOURCE);
+	call.user = row_text(job, JOB_USER);
+	call.connection = row_text(job, JOB_CONNECTION);
+	call.resource = row_text(job, JOB_RESOURCE);
 	return call;
 }
 
@@ -170,10 +104,10 @@ job_has_own_terms(TupleTableSlot *job)
 bool
 job_has_names(TupleTableSlot *job, const JobNames *names)
 {
-	return text_is(job, JOB_TENANT, names->tenant) &&
-		text_is(job, JOB_ENDPOINT, names->endpoint) &&
-		text_is(job, JOB_CLASS, names->class_name) &&
-		text_is(job, JOB_PROVIDER, names->provider);
+	return row_text_is(job, JOB_TENANT, names->tenant) &&
+		row_text_is(job, JOB_ENDPOINT, names->endpoint) &&
+		row_text_is(job, JOB_CLASS, names->class_name) &&
+		row_text_is(job, JOB_PROVIDER, names->provider);
 }
 
 /* ---- finding ---- */
@@ -241,10 +175,10 @@ job_forget_key(TupleTableSlot *job)
 	scan = row_scan_begin(dedupe, QUOTA_REL_DEDUPE_PKEY, 2, keys);
 	while (row_scan_next(scan, slot, &in_progress))
 	{
-		if (in_progress || job_int64(slot, DEDUPE_JOB_ID) != job_int64(job, JOB_ID))
+		if (in_progress || row_int64(slot, DEDUPE_JOB_ID) != row_int64(job, JOB_ID))
 			continue;
 		if (row_lock(dedupe, slot) != ROW_LOCKED)
-			quota_error_job_busy(job_int64(job, JOB_ID));
+			quota_error_job_busy(row_int64(job, JOB_ID));
 		row_delete(dedupe, slot);
 		break;
 	}
@@ -254,47 +188,15 @@ job_forget_key(TupleTableSlot *job)
 
 /* ---- writing ---- */
 
-/* An empty set of new values for the table; all columns null for an insert. */
-JobChange
-job_change(RowTable *table)
-{
-	int			natts = RelationGetNumberOfAttributes(row_relation(table));
-	JobChange	change;
-
-	change.values = palloc0(sizeof(Datum) * natts);
-	change.nulls = palloc(sizeof(bool) * natts);
-	change.replace = palloc0(sizeof(bool) * natts);
-	memset(change.nulls, true, sizeof(bool) * natts);
-	return change;
-}
-
-/* Gives a column a value. */
-void
-job_set(JobChange *change, int column, Datum value)
-{
-	change->values[column - 1] = value;
-	change->nulls[column - 1] = false;
-	change->replace[column - 1] = true;
-}
-
-/* Gives a column no value. */
-void
-job_set_null(JobChange *change, int column)
-{
-	change->values[column - 1] = (Datum) 0;
-	change->nulls[column - 1] = true;
-	change->replace[column - 1] = true;
-}
-
 /*
  * Our trigger's question about an UPDATE of the job: what job_write() changes, if
  * it comes from there, else NULL.  Lets one row pass: what other triggers do to
  * the job meanwhile is not ours.
  */
-const JobChange *
+const RowValues *
 job_write_take(int64 id)
 {
-	const JobChange *change = writing.id == id ? writing.change : NULL;
+	const RowValues *change = writing.id == id ? writing.change : NULL;
 
 	if (change)
 		writing.change = NULL;
@@ -303,15 +205,15 @@ job_write_take(int64 id)
 
 /* Updates a job row that row_lock() has locked.  Throws what triggers throw. */
 void
-job_write(RowTable *jobs, TupleTableSlot *job, const JobChange *change)
+job_write(RowTable *jobs, TupleTableSlot *job, const RowValues *change)
 {
 	Writing		outer = writing;	/* a trigger of its may have called us */
 
-	writing.id = job_int64(job, JOB_ID);
+	writing.id = row_int64(job, JOB_ID);
 	writing.change = change;
 	PG_TRY();
 	{
-		row_update(jobs, job, change->values, change->nulls, change->replace);
+		row_update(jobs, job, change);
 	}
 	PG_FINALLY();
 	{

@@ -75,7 +75,7 @@ sums_of_names(JobSums *sums, const JobNames *names)
 FlowSum *
 sums_of_job(JobSums *sums, TupleTableSlot *job)
 {
-	FlowTag		tag = {job_int64(job, JOB_FLOW), 0};
+	FlowTag		tag = {row_int64(job, JOB_FLOW), 0};
 	FlowSum    *sum;
 
 	for (; (sum = sums_find(sums, tag.hash, tag.number)) != NULL; tag.number++)
@@ -93,7 +93,7 @@ static void
 add_job(JobSums *sums, TupleTableSlot *job, Standing standing)
 {
 	FlowRows   *rows = &sums_of_job(sums, job)->rows;
-	int64		id = job_int64(job, JOB_ID);
+	int64		id = row_int64(job, JOB_ID);
 
 	if (standing == STANDING_RUNNING)
 		rows->in_flight++;
@@ -137,7 +137,7 @@ sums_read(JobSums *sums, Relation jobs, Snapshot snapshot)
 		CHECK_FOR_INTERRUPTS();
 		if (any && !is_shown(slot, snapshot))
 			continue;
-		sums->last_id = Max(sums->last_id, job_int64(slot, JOB_ID));
+		sums->last_id = Max(sums->last_id, row_int64(slot, JOB_ID));
 		standing = job_standing(slot);
 		if (standing != STANDING_OVER)
 			add_job(sums, slot, standing);

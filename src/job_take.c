@@ -83,7 +83,7 @@ put_result(Claimer *c)
 
 	for (; n < lengthof(columns); n++)
 		values[n] = slot_getattr(c->lanes.job, columns[n], &nulls[n]);
-	values[1] = Int32GetDatum(job_int32(c->lanes.job, JOB_ATTEMPT) + 1);
+	values[1] = Int32GetDatum(row_int32(c->lanes.job, JOB_ATTEMPT) + 1);
 	values[n] = TimestampTzGetDatum(c->lease_until);
 	nulls[n++] = false;
 	values[n] = Int64GetDatum(c->verdict.permit);
@@ -100,35 +100,32 @@ static void
 write_lease(Claimer *c)
 {
 	JobLanes   *lanes = &c->lanes;
-	JobChange	lease = job_change(c->leases);
+	RowValues	lease = row_values(c->leases);
 
-	job_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(c->lease_end));
-	job_set(&lease, LEASE_STATE, CharGetDatum(LEASE_RUNNING));
-	job_set(&lease, LEASE_CLAIMED_AT,
+	row_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(c->lease_end));
+	row_set(&lease, LEASE_STATE, CharGetDatum(LEASE_RUNNING));
+	row_set(&lease, LEASE_CLAIMED_AT,
 			TimestampTzGetDatum(quota_steady_of(c->now_ns)));
-	job_set(&lease, LEASE_ATTEMPT,
-			Int32GetDatum(job_int32(lanes->job, JOB_ATTEMPT) + 1));
-	job_set_null(&lease, LEASE_PERMIT);
-	job_set_null(&lease, LEASE_WORKER);
-	job_set_null(&lease, LEASE_BATCH);
-	if (c->role != QUOTA_BATCH_NONE && c->batch != 0)
-		job_set(&lease, LEASE_BATCH, Int64GetDatum(c->batch));
-	if (c->verdict.permit != 0)
-		job_set(&lease, LEASE_PERMIT, Int64GetDatum(c->verdict.permit));
+	row_set(&lease, LEASE_ATTEMPT,
+			Int32GetDatum(row_int32(lanes->job, JOB_ATTEMPT) + 1));
+	row_set_nonzero(&lease, LEASE_PERMIT, c->verdict.permit);
+	row_set_nonzero(&lease, LEASE_BATCH,
+					c->role == QUOTA_BATCH_NONE ? 0 : c->batch);
 	if (c->has_worker)
-		job_set(&lease, LEASE_WORKER, c->worker);
+		row_set(&lease, LEASE_WORKER, c->worker);
+	else
+		row_set_null(&lease, LEASE_WORKER);
 	if (lanes->returned)
 	{
-		row_update(c->leases, lanes->lease, lease.values, lease.nulls,
-				   lease.replace);
+		row_update(c->leases, lanes->lease, &lease);
 		return;
 	}
-	job_set(&lease, LEASE_JOB_ID, Int64GetDatum(lanes->id));
-	job_set(&lease, LEASE_FLOW, Int64GetDatum(c->names.hash));
-	job_set(&lease, LEASE_ORIGINAL_AT,
-			TimestampTzGetDatum(job_int64(lanes->job, JOB_CREATED_AT)));
-	job_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
-	row_insert(c->leases, lease.values, lease.nulls);
+	row_set(&lease, LEASE_JOB_ID, Int64GetDatum(lanes->id));
+	row_set(&lease, LEASE_FLOW, Int64GetDatum(c->names.hash));
+	row_set(&lease, LEASE_ORIGINAL_AT,
+			TimestampTzGetDatum(row_int64(lanes->job, JOB_CREATED_AT)));
+	row_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
+	row_insert(c->leases, &lease);
 }
 
 /* See job_claim.h. */
@@ -136,7 +133,7 @@ Step
 claim_take(Claimer *c)
 {
 	JobLanes   *lanes = &c->lanes;
-	JobChange	change = job_change(c->jobs);
+	RowValues	change = row_values(c->jobs);
 
 	set_end(c);
 	if (c->role == QUOTA_BATCH_FIRST)
@@ -150,10 +147,10 @@ claim_take(Claimer *c)
 		claim_note_expired(c, &change, HAPPENED_EXPIRED);
 	job_deadline_touched(lanes->job);
 	write_lease(c);
-	job_set(&change, JOB_STATE, CStringGetTextDatum("running"));
-	job_set(&change, JOB_ATTEMPT,
-			Int32GetDatum(job_int32(lanes->job, JOB_ATTEMPT) + 1));
-	job_set(&change, JOB_STARTED_AT, TimestampTzGetDatum(c->wall_us));
+	row_set(&change, JOB_STATE, CStringGetTextDatum("running"));
+	row_set(&change, JOB_ATTEMPT,
+			Int32GetDatum(row_int32(lanes->job, JOB_ATTEMPT) + 1));
+	row_set(&change, JOB_STARTED_AT, TimestampTzGetDatum(c->wall_us));
 	job_write(c->jobs, lanes->job, &change);
 	if (c->verdict.has_hold)
 		credit_hold(c->plan, &c->verdict, lanes->id);

@@ -79,11 +79,11 @@ static const struct
 
 /* The column is not as it was, or as a change of ours wants it. */
 static bool
-column_changed(const JobRow *old, const JobChange *ours, const JobRow *new,
+column_changed(const JobRow *old, const RowValues *ours, const JobRow *new,
 			   int column)
 {
 	Form_pg_attribute attribute = TupleDescAttr(old->desc, column - 1);
-	bool		replaced = ours && ours->replace[column - 1];
+	bool		replaced = ours && ours->given[column - 1];
 	Datum		old_value = replaced ? ours->values[column - 1] :
 		job_row_get(old, column);
 	bool		old_null = replaced ? ours->nulls[column - 1] :
@@ -97,7 +97,7 @@ column_changed(const JobRow *old, const JobChange *ours, const JobRow *new,
 
 /* 0A000 when somebody changes a column that quota keeps. */
 static void
-check_kept(const JobRow *old, const JobChange *ours, const JobRow *new)
+check_kept(const JobRow *old, const RowValues *ours, const JobRow *new)
 {
 	for (int i = 0; i < lengthof(kept); i++)
 	{
@@ -122,7 +122,7 @@ quota_jobs_before_update(PG_FUNCTION_ARGS)
 	HeapTuple	new = data->tg_newtuple;
 	JobRow		before;
 	JobRow		after;
-	const JobChange *ours;
+	const RowValues *ours;
 
 	job_row_read(&before, old, desc);
 	job_row_read(&after, new, desc);

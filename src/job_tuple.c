@@ -95,7 +95,7 @@ Standing
 job_standing(TupleTableSlot *job)
 {
 	if (job_state_is(job, "queued"))
-		return job_int32(job, JOB_ATTEMPT) == 0 ? STANDING_FRESH : STANDING_RETRY;
+		return row_int32(job, JOB_ATTEMPT) == 0 ? STANDING_FRESH : STANDING_RETRY;
 	if (job_state_is(job, "scheduled"))
 		return STANDING_SCHEDULED;
 	return job_state_is(job, "running") ? STANDING_RUNNING : STANDING_OVER;

@@ -286,8 +286,8 @@ turn_since(const Claimer *c)
 {
 	const JobLanes *lanes = &c->lanes;
 	TimestampTz since_us = lanes->returned
-		? job_int64(lanes->lease, LEASE_ORIGINAL_AT)
-		: job_int64(lanes->job, JOB_CREATED_AT);
+		? row_int64(lanes->lease, LEASE_ORIGINAL_AT)
+		: row_int64(lanes->job, JOB_CREATED_AT);
 	int64		waited_us;
 
 	if (pg_sub_s64_overflow(c->wall_us, since_us, &waited_us) ||

@@ -38,10 +38,10 @@
 PG_FUNCTION_INFO_V1(quota_ledger_refuse);
 PG_FUNCTION_INFO_V1(quota_ledger_restored);
 
-/* Columns of quota.ledger. */
+/* Attribute numbers of quota.ledger */
 enum
 {
-	LEDGER_ID,
+	LEDGER_ID = 1,
 	LEDGER_ACCOUNT,
 	LEDGER_PROVIDER,
 	LEDGER_LIMIT_NAME,
@@ -56,10 +56,10 @@ enum
 	LEDGER_REASON
 };
 
-/* Columns of quota.holds. */
+/* Attribute numbers of quota.holds */
 enum
 {
-	HOLDS_PERMIT,
+	HOLDS_PERMIT = 1,
 	HOLDS_TENANT,
 	HOLDS_PROVIDER,
 	HOLDS_JOB,
@@ -70,58 +70,6 @@ enum
 
 /* ledger_append() is at work: the row that fires the trigger is ours */
 static bool appending = false;
-
-/* ---- a row to be written ---- */
-
-typedef struct NewRow
-{
-	Datum	   *values;
-	bool	   *nulls;
-} NewRow;
-
-/* All NULL, also in columns that somebody added. */
-static NewRow
-new_row(RowTable *table)
-{
-	int			natts = RelationGetNumberOfAttributes(row_relation(table));
-	NewRow		row;
-
-	row.values = palloc0(natts * sizeof(Datum));
-	row.nulls = palloc(natts * sizeof(bool));
-	memset(row.nulls, true, natts * sizeof(bool));
-	return row;
-}
-
-/* Gives a column a value. */
-static void
-put(NewRow *row, int column, Datum value)
-{
-	row->values[column] = value;
-	row->nulls[column] = false;
-}
-
-/* The same; NULL stays null. */
-static void
-put_text(NewRow *row, int column, const char *value)
-{
-	if (value)
-		put(row, column, CStringGetTextDatum(value));
-}
-
-/* The same; 0 stays null. */
-static void
-put_number(NewRow *row, int column, int64 value)
-{
-	if (value != 0)
-		put(row, column, Int64GetDatum(value));
-}
-
-/* A column of a row that was read. */
-static Datum
-get(TupleTableSlot *slot, int column, bool *isnull)
-{
-	return slot_getattr(slot, column + 1, isnull);
-}
 
 /* ---- entries ---- */
 
@@ -136,7 +84,7 @@ next_id(Relation ledger)
 	if (!OidIsValid(sequence) || age != quota_catalog_age())
 	{
 		age = quota_catalog_age();
-		sequence = compat_identity_sequence(ledger, LEDGER_ID + 1);
+		sequence = compat_identity_sequence(ledger, LEDGER_ID);
 	}
 	return nextval_internal(sequence, false);
 }
@@ -145,52 +93,32 @@ next_id(Relation ledger)
 void
 ledger_append(RowTable *ledger, const LedgerEntry *entry)
 {
-	NewRow		row = new_row(ledger);
+	RowValues	row = row_values(ledger);
 
-	put(&row, LEDGER_ID, Int64GetDatum(next_id(row_relation(ledger))));
-	put(&row, LEDGER_ACCOUNT, PointerGetDatum(entry->account));
-	put_text(&row, LEDGER_PROVIDER, entry->provider);
-	put_text(&row, LEDGER_LIMIT_NAME, entry->limit_name);
-	put_text(&row, LEDGER_TENANT, entry->tenant);
-	put_text(&row, LEDGER_UNIT, entry->unit);
-	put_text(&row, LEDGER_KIND, entry->kind);
-	put(&row, LEDGER_AMOUNT, Int64GetDatum(entry->amount));
-	put_number(&row, LEDGER_PERMIT, entry->permit);
-	put_number(&row, LEDGER_JOB, entry->job);
-	put(&row, LEDGER_CHARGED_AT, TimestampTzGetDatum(entry->charged_at));
-	put(&row, LEDGER_CREATED_AT, TimestampTzGetDatum(entry->created_at));
-	put_text(&row, LEDGER_REASON, entry->reason);
+	row_set(&row, LEDGER_ID, Int64GetDatum(next_id(row_relation(ledger))));
+	row_set(&row, LEDGER_ACCOUNT, PointerGetDatum(entry->account));
+	row_set_text(&row, LEDGER_PROVIDER, entry->provider);
+	row_set_text(&row, LEDGER_LIMIT_NAME, entry->limit_name);
+	row_set_text(&row, LEDGER_TENANT, entry->tenant);
+	row_set_text(&row, LEDGER_UNIT, entry->unit);
+	row_set_text(&row, LEDGER_KIND, entry->kind);
+	row_set(&row, LEDGER_AMOUNT, Int64GetDatum(entry->amount));
+	row_set_nonzero(&row, LEDGER_PERMIT, entry->permit);
+	row_set_nonzero(&row, LEDGER_JOB, entry->job);
+	row_set(&row, LEDGER_CHARGED_AT, TimestampTzGetDatum(entry->charged_at));
+	row_set(&row, LEDGER_CREATED_AT, TimestampTzGetDatum(entry->created_at));
+	row_set_text(&row, LEDGER_REASON, entry->reason);
 
 	appending = true;
 	PG_TRY();
 	{
-		row_insert(ledger, row.values, row.nulls);
+		row_insert(ledger, &row);
 	}
 	PG_FINALLY();
 	{
 		appending = false;
 	}
 	PG_END_TRY();
-}
-
-/* The text in palloc'd memory; NULL for null. */
-static char *
-get_text(TupleTableSlot *slot, int column)
-{
-	bool		isnull;
-	Datum		value = get(slot, column, &isnull);
-
-	return isnull ? NULL : TextDatumGetCString(value);
-}
-
-/* A bigint or time; 0 for null. */
-static int64
-get_number(TupleTableSlot *slot, int column)
-{
-	bool		isnull;
-	Datum		value = get(slot, column, &isnull);
-
-	return isnull ? 0 : DatumGetInt64(value);
 }
 
 /* The entry in a row, palloc'd, without its reason. */
@@ -201,18 +129,18 @@ read_entry(TupleTableSlot *slot)
 	bool		isnull;
 
 	memcpy(entry->account,
-		   DatumGetUUIDP(get(slot, LEDGER_ACCOUNT, &isnull))->data,
+		   DatumGetUUIDP(slot_getattr(slot, LEDGER_ACCOUNT, &isnull))->data,
 		   QUOTA_ACCOUNT_LEN);
-	entry->provider = get_text(slot, LEDGER_PROVIDER);
-	entry->limit_name = get_text(slot, LEDGER_LIMIT_NAME);
-	entry->tenant = get_text(slot, LEDGER_TENANT);
-	entry->unit = get_text(slot, LEDGER_UNIT);
-	entry->kind = get_text(slot, LEDGER_KIND);
-	entry->amount = get_number(slot, LEDGER_AMOUNT);
-	entry->permit = get_number(slot, LEDGER_PERMIT);
-	entry->job = get_number(slot, LEDGER_JOB);
-	entry->charged_at = get_number(slot, LEDGER_CHARGED_AT);
-	entry->created_at = get_number(slot, LEDGER_CREATED_AT);
+	entry->provider = row_text(slot, LEDGER_PROVIDER);
+	entry->limit_name = row_text(slot, LEDGER_LIMIT_NAME);
+	entry->tenant = row_text(slot, LEDGER_TENANT);
+	entry->unit = row_text(slot, LEDGER_UNIT);
+	entry->kind = row_text(slot, LEDGER_KIND);
+	entry->amount = row_int64_or_0(slot, LEDGER_AMOUNT);
+	entry->permit = row_int64_or_0(slot, LEDGER_PERMIT);
+	entry->job = row_int64_or_0(slot, LEDGER_JOB);
+	entry->charged_at = row_int64_or_0(slot, LEDGER_CHARGED_AT);
+	entry->created_at = row_int64_or_0(slot, LEDGER_CREATED_AT);
 	return entry;
 }
 
@@ -259,7 +187,7 @@ ledger_lock_permit(RowTable *ledger, int64 permit)
 
 	while (row_scan_next(scan, slot, &in_progress))
 	{
-		if (in_progress || strcmp(get_text(slot, LEDGER_KIND), "hold") != 0)
+		if (in_progress || strcmp(row_text(slot, LEDGER_KIND), "hold") != 0)
 			continue;
 		locked = row_lock(ledger, slot) == ROW_LOCKED;
 		break;
@@ -281,7 +209,7 @@ static bool
 is_open(TupleTableSlot *slot, bool in_progress)
 {
 	return (in_progress || row_is_ours(slot)) &&
-		get_number(slot, LEDGER_AMOUNT) != 0;
+		row_int64_or_0(slot, LEDGER_AMOUNT) != 0;
 }
 
 /* See ledger.h.  Throws 22003 when the sum does not fit. */
@@ -308,7 +236,7 @@ ledger_sum(const uint8 *account, TimestampTz start, TimestampTz end,
 		if (is_open(slot, in_progress))
 			*open = true;
 		else
-			sum += get_number(slot, LEDGER_AMOUNT);
+			sum += row_int64_or_0(slot, LEDGER_AMOUNT);
 	}
 	row_scan_end(scan);
 	row_close(ledger);
@@ -338,7 +266,7 @@ ledger_newest(const uint8 *account, bool *open)
 		if (is_open(slot, in_progress))
 			*open = true;
 		else
-			newest = get_number(slot, LEDGER_CHARGED_AT);
+			newest = row_int64_or_0(slot, LEDGER_CHARGED_AT);
 	}
 	row_scan_end(scan);
 	row_close(ledger);
@@ -352,16 +280,16 @@ void
 hold_insert(const HoldRow *hold)
 {
 	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
-	NewRow		row = new_row(holds);
+	RowValues	row = row_values(holds);
 
-	put_number(&row, HOLDS_PERMIT, hold->permit);
-	put_text(&row, HOLDS_TENANT, hold->tenant);
-	put_text(&row, HOLDS_PROVIDER, hold->provider);
-	put_number(&row, HOLDS_JOB, hold->job);
-	put(&row, HOLDS_CALLS, Int32GetDatum(hold->calls));
-	put(&row, HOLDS_CREATED_AT, TimestampTzGetDatum(hold->created_at));
-	put(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(hold->expires_at));
-	row_insert(holds, row.values, row.nulls);
+	row_set_nonzero(&row, HOLDS_PERMIT, hold->permit);
+	row_set_text(&row, HOLDS_TENANT, hold->tenant);
+	row_set_text(&row, HOLDS_PROVIDER, hold->provider);
+	row_set_nonzero(&row, HOLDS_JOB, hold->job);
+	row_set(&row, HOLDS_CALLS, Int32GetDatum(hold->calls));
+	row_set(&row, HOLDS_CREATED_AT, TimestampTzGetDatum(hold->created_at));
+	row_set(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(hold->expires_at));
+	row_insert(holds, &row);
 	row_close(holds);
 }
 
@@ -392,10 +320,8 @@ hold_delete(int64 permit, HoldRow *hold)
 		outcome = HOLD_BUSY;
 	if (outcome == HOLD_TAKEN)
 	{
-		bool		isnull;
-
-		hold->calls = DatumGetInt32(get(slot, HOLDS_CALLS, &isnull));
-		hold->created_at = get_number(slot, HOLDS_CREATED_AT);
+		hold->calls = row_int32(slot, HOLDS_CALLS);
+		hold->created_at = row_int64(slot, HOLDS_CREATED_AT);
 		row_delete(holds, slot);
 	}
 	row_close(holds);
@@ -412,17 +338,14 @@ hold_extend(int64 permit, TimestampTz expires_at)
 	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
 	TupleTableSlot *slot = row_slot(holds);
 	HoldOutcome outcome = find_hold(holds, permit, slot);
-	NewRow		row = new_row(holds);
-	bool	   *replace = palloc0(sizeof(bool) *
-								  RelationGetNumberOfAttributes(row_relation(holds)));
+	RowValues	row = row_values(holds);
 
 	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
 		outcome = HOLD_BUSY;
 	if (outcome == HOLD_TAKEN)
 	{
-		put(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(expires_at));
-		replace[HOLDS_EXPIRES_AT] = true;
-		row_update(holds, slot, row.values, row.nulls, replace);
+		row_set(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(expires_at));
+		row_update(holds, slot, &row);
 	}
 	row_close(holds);
 	return outcome;

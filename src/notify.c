@@ -38,7 +38,7 @@ notify_note(TupleTableSlot *job, const char *state)
 	database_slot = job_database_slot();
 	journal_reserve(1);
 	flow = job_lock_flow(&names, &slot);
-	journal_finished(flow, database_slot, job_int64(job, JOB_ID), number);
+	journal_finished(flow, database_slot, row_int64(job, JOB_ID), number);
 	LWLockRelease(&quota_slots[slot].lock);
 }
 

@@ -183,15 +183,15 @@ check_written(RowTable *table)
 
 /* See row_write.h. */
 void
-row_insert(RowTable *table, const Datum *values, const bool *nulls)
+row_insert(RowTable *table, const RowValues *row)
 {
 	RowWriter  *writer = writer_for(table, NULL);
 	WriteBegin	begin = write_begin(table, CMD_INSERT);
 	int			natts = RelationGetNumberOfAttributes(table->relation);
 	TupleTableSlot *slot = writer->new_row;
 
-	memcpy(slot->tts_values, values, natts * sizeof(Datum));
-	memcpy(slot->tts_isnull, nulls, natts * sizeof(bool));
+	memcpy(slot->tts_values, row->values, natts * sizeof(Datum));
+	memcpy(slot->tts_isnull, row->nulls, natts * sizeof(bool));
 	ExecStoreVirtualTuple(slot);
 	ExecSimpleRelationInsert(writer->result, writer->estate, slot);
 	check_written(table);
@@ -200,8 +200,7 @@ row_insert(RowTable *table, const Datum *values, const bool *nulls)
 
 /* See row_write.h. */
 void
-row_fill_defaults(RowTable *table, Datum *values, bool *nulls,
-				  const bool *given)
+row_fill_defaults(RowTable *table, RowValues *row)
 {
 	TupleDesc	desc = RelationGetDescr(table->relation);
 	ExprContext *context = CreateStandaloneExprContext();
@@ -211,24 +210,24 @@ row_fill_defaults(RowTable *table, Datum *values, bool *nulls,
 		Form_pg_attribute attribute = TupleDescAttr(desc, i);
 		Expr	   *expr;
 
-		if (given[i] || attribute->attisdropped || attribute->attgenerated)
+		if (row->given[i] || attribute->attisdropped || attribute->attgenerated)
 			continue;
 		expr = (Expr *) build_column_default(table->relation, i + 1);
 		if (expr != NULL)
-			values[i] = ExecEvalExpr(ExecInitExpr(expression_planner(expr), NULL),
-									 context, &nulls[i]);
+			row->values[i] = ExecEvalExpr(ExecInitExpr(expression_planner(expr), NULL),
+										  context, &row->nulls[i]);
 	}
 }
 
-/* The columns marked in replace, as the executor numbers them. */
+/* The columns given, as the executor numbers them. */
 static Bitmapset *
-updated_columns(RowTable *table, const bool *replace)
+updated_columns(RowTable *table, const RowValues *row)
 {
 	Bitmapset  *columns = NULL;
 
 	for (int i = 0; i < RelationGetNumberOfAttributes(table->relation); i++)
 	{
-		if (replace[i])
+		if (row->given[i])
 			columns = bms_add_member(columns, i + 1 -
 									 FirstLowInvalidHeapAttributeNumber);
 	}
@@ -237,10 +236,9 @@ updated_columns(RowTable *table, const bool *replace)
 
 /* See row_write.h. */
 void
-row_update(RowTable *table, TupleTableSlot *slot, const Datum *values,
-		   const bool *nulls, const bool *replace)
+row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 {
-	Bitmapset  *columns = updated_columns(table, replace);
+	Bitmapset  *columns = updated_columns(table, row);
 	RowWriter  *writer = writer_for(table, columns);
 	WriteBegin	begin = write_begin(table, CMD_UPDATE);
 	TupleTableSlot *new_row = writer->new_row;
@@ -248,8 +246,10 @@ row_update(RowTable *table, TupleTableSlot *slot, const Datum *values,
 	slot_getallattrs(slot);
 	for (int i = 0; i < RelationGetNumberOfAttributes(table->relation); i++)
 	{
-		new_row->tts_values[i] = replace[i] ? values[i] : slot->tts_values[i];
-		new_row->tts_isnull[i] = replace[i] ? nulls[i] : slot->tts_isnull[i];
+		bool		given = row->given[i];
+
+		new_row->tts_values[i] = given ? row->values[i] : slot->tts_values[i];
+		new_row->tts_isnull[i] = given ? row->nulls[i] : slot->tts_isnull[i];
 	}
 	ExecStoreVirtualTuple(new_row);
 	EvalPlanQualSetSlot(&writer->epq, new_row);

@@ -22,24 +22,20 @@
 #ifndef QUOTA_ROW_WRITE_H
 #define QUOTA_ROW_WRITE_H
 
-#include "rows.h"
+#include "row_values.h"
 
 /*
- * slot was locked by row_lock() and is stale afterwards; arrays are indexed by
- * attribute number - 1.  row_insert() wants a value for every column: it
- * evaluates no defaults, though generated columns are computed.  All throw what
- * constraints and triggers throw, and 27000 when a BEFORE trigger suppresses
- * the write.
+ * slot was locked by row_lock() and is stale afterwards.  row_update() leaves
+ * columns that were not given as they are; row_insert() evaluates no defaults for
+ * them, though generated columns are computed.  All throw what constraints and
+ * triggers throw, and 27000 when a BEFORE trigger suppresses the write.
  */
 extern void row_update(RowTable *table, TupleTableSlot *slot,
-					   const Datum *values, const bool *nulls,
-					   const bool *replace);
+					   const RowValues *row);
 extern void row_delete(RowTable *table, TupleTableSlot *slot);
-extern void row_insert(RowTable *table, const Datum *values,
-					   const bool *nulls);
+extern void row_insert(RowTable *table, const RowValues *row);
 
-/* Gives columns that are not marked in given their defaults, identity included. */
-extern void row_fill_defaults(RowTable *table, Datum *values, bool *nulls,
-							  const bool *given);
+/* Gives columns that were not given their defaults, identity included. */
+extern void row_fill_defaults(RowTable *table, RowValues *row);
 
 #endif							/* QUOTA_ROW_WRITE_H */

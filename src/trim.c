@@ -87,8 +87,8 @@ is_doomed(const Batch *batch, TupleTableSlot *row)
 {
 	if (batch->rel == QUOTA_REL_JOBS)
 		return is_old_job(batch, row);
-	return job_int64(row, EVENT_AT) < batch->cutoff ||
-		job_int64(row, EVENT_ID) <= batch->surplus;
+	return row_int64(row, EVENT_AT) < batch->cutoff ||
+		row_int64(row, EVENT_ID) <= batch->surplus;
 }
 
 /* Looks at the next rows behind an id. */
@@ -107,9 +107,9 @@ look(Batch *batch, RowTable *table, int64 position)
 	while (batch->looked < BATCH && row_scan_next(scan, slot, &in_progress))
 	{
 		batch->looked++;
-		batch->last = job_int64(slot, 1);
+		batch->last = row_int64(slot, 1);
 		if (batch->rel == QUOTA_REL_JOBS)
-			batch->met_old |= job_int64(slot, JOB_CREATED_AT) < batch->cutoff;
+			batch->met_old |= row_int64(slot, JOB_CREATED_AT) < batch->cutoff;
 		if (!in_progress && is_doomed(batch, slot))
 			batch->ids[batch->n++] = batch->last;
 	}
@@ -126,7 +126,7 @@ newest_event(RowTable *events)
 	int64		id = 0;
 
 	if (row_scan_back(scan, slot, &in_progress))
-		id = job_int64(slot, EVENT_ID);
+		id = row_int64(slot, EVENT_ID);
 	row_scan_end(scan);
 	return id;
 }
