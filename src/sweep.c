@@ -170,7 +170,8 @@ slot_is_gone(uint32 index, Oid *database, Oid *extension)
 bool
 quota_sweep_gone(void)
 {
-	bool		freed = false;
+	uint32		used = quota_shared->slot_table.n_used;
+	bool		swept = false;
 
 	for (int i = 0; i < quota_max_providers; i++)
 	{
@@ -179,7 +180,8 @@ quota_sweep_gone(void)
 
 		if (quota_slots[i].entry.used &&
 			slot_is_gone((uint32) i, &database, &extension))
-			freed = quota_sweep(database, extension) || freed;
+			swept = quota_sweep(database, extension) || swept;
 	}
-	return freed;
+	/* one slot may be in use while others of the same extension went */
+	return swept || quota_shared->slot_table.n_used < used;
 }
