@@ -12,7 +12,6 @@
 #include "error.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/rel.h"
 
 /* A row that can't be found may be moving: a dirty scan is repeated. */
 #define FIND_TRIES 3
@@ -118,15 +117,11 @@ job_find(RowTable *table, QuotaRelation pkey, int64 id, TupleTableSlot *slot)
 {
 	for (int try = 0; try < FIND_TRIES; try++)
 	{
-		ScanKeyData key;
-		RowScan    *scan;
+		RowScan    *scan = row_scan_id(table, pkey, id);
 		bool		in_progress = false;
 		bool		seen = false;
 		bool		found = false;
 
-		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
-					Int64GetDatum(id));
-		scan = row_scan_begin(table, pkey, 1, &key);
 		while (!found && row_scan_next(scan, slot, &in_progress))
 		{
 			seen = true;

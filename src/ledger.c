@@ -1,12 +1,7 @@
 /*
  * ledger.c
- *		Rows of the ledger and of open holds.
- *
- * The ledger is append-only.  Nothing here edits an entry, and triggers refuse
- * anybody else who tries.  An open hold is one row of quota.holds; what it holds
- * of which account are its entries of kind 'hold', which carry the same permit
- * and created_at.  Deleting the row resolves the hold: two transactions can't
- * both delete it, so it happens once.
+ *		Rows of the ledger, which is append-only: nothing here edits an entry, and
+ *		triggers refuse anybody else who tries.
  *
  * INSERTING DIRECTLY
  *
@@ -20,7 +15,6 @@
  */
 #include "ledger.h"
 
-#include "access/stratnum.h"
 #include "catalog/dependency.h"
 #include "commands/sequence.h"
 #include "credit.h"
@@ -29,9 +23,7 @@
 #include "shmem.h"
 #include "storage/lmgr.h"
 #include "trigger.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -54,18 +46,6 @@ enum
 	LEDGER_CHARGED_AT,
 	LEDGER_CREATED_AT,
 	LEDGER_REASON
-};
-
-/* Attribute numbers of quota.holds */
-enum
-{
-	HOLDS_PERMIT = 1,
-	HOLDS_TENANT,
-	HOLDS_PROVIDER,
-	HOLDS_JOB,
-	HOLDS_CALLS,
-	HOLDS_CREATED_AT,
-	HOLDS_EXPIRES_AT
 };
 
 /* ledger_append() is at work: the row that fires the trigger is ours */
@@ -144,23 +124,12 @@ read_entry(TupleTableSlot *slot)
 	return entry;
 }
 
-/* Begins a scan of the rows of a permit. */
-static RowScan *
-scan_permit(RowTable *table, QuotaRelation index, int64 permit)
-{
-	ScanKeyData key;
-
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(permit));
-	return row_scan_begin(table, index, 1, &key);
-}
-
 /* All entries of a permit that are committed or our own, oldest first. */
 List *
 ledger_of_permit(RowTable *ledger, int64 permit)
 {
 	TupleTableSlot *slot = row_slot(ledger);
-	RowScan    *scan = scan_permit(ledger, QUOTA_REL_LEDGER_PERMIT, permit);
+	RowScan    *scan = row_scan_id(ledger, QUOTA_REL_LEDGER_PERMIT, permit);
 	List	   *entries = NIL;
 	bool		in_progress;
 
@@ -181,7 +150,7 @@ bool
 ledger_lock_permit(RowTable *ledger, int64 permit)
 {
 	TupleTableSlot *slot = row_slot(ledger);
-	RowScan    *scan = scan_permit(ledger, QUOTA_REL_LEDGER_PERMIT, permit);
+	RowScan    *scan = row_scan_id(ledger, QUOTA_REL_LEDGER_PERMIT, permit);
 	bool		in_progress;
 	bool		locked = false;
 
@@ -271,95 +240,6 @@ ledger_newest(const uint8 *account, bool *open)
 	row_scan_end(scan);
 	row_close(ledger);
 	return newest;
-}
-
-/* ---- holds ---- */
-
-/* Opens the hold; throws 23505 when it is open already. */
-void
-hold_insert(const HoldRow *hold)
-{
-	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
-	RowValues	row = row_values(holds);
-
-	row_set_nonzero(&row, HOLDS_PERMIT, hold->permit);
-	row_set_text(&row, HOLDS_TENANT, hold->tenant);
-	row_set_text(&row, HOLDS_PROVIDER, hold->provider);
-	row_set_nonzero(&row, HOLDS_JOB, hold->job);
-	row_set(&row, HOLDS_CALLS, Int32GetDatum(hold->calls));
-	row_set(&row, HOLDS_CREATED_AT, TimestampTzGetDatum(hold->created_at));
-	row_set(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(hold->expires_at));
-	row_insert(holds, &row);
-	row_close(holds);
-}
-
-/* Finds the row of a hold into slot; HOLD_TAKEN = it is there and settled. */
-static HoldOutcome
-find_hold(RowTable *holds, int64 permit, TupleTableSlot *slot)
-{
-	RowScan    *scan = scan_permit(holds, QUOTA_REL_HOLDS_PKEY, permit);
-	bool		in_progress = false;
-	bool		found = row_scan_next(scan, slot, &in_progress);
-
-	row_scan_end(scan);
-	return !found ? HOLD_NONE : in_progress ? HOLD_BUSY : HOLD_TAKEN;
-}
-
-/*
- * Deletes the row of a hold: from here on this transaction resolves it.  Fills
- * in what resolving needs, calls and created_at.
- */
-HoldOutcome
-hold_delete(int64 permit, HoldRow *hold)
-{
-	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
-	TupleTableSlot *slot = row_slot(holds);
-	HoldOutcome outcome = find_hold(holds, permit, slot);
-
-	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
-		outcome = HOLD_BUSY;
-	if (outcome == HOLD_TAKEN)
-	{
-		hold->calls = row_int32(slot, HOLDS_CALLS);
-		hold->created_at = row_int64(slot, HOLDS_CREATED_AT);
-		row_delete(holds, slot);
-	}
-	row_close(holds);
-	return outcome;
-}
-
-/*
- * Moves the end of an open hold, so that a worker after a crash waits for it.
- * HOLD_TAKEN: moved.
- */
-HoldOutcome
-hold_extend(int64 permit, TimestampTz expires_at)
-{
-	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
-	TupleTableSlot *slot = row_slot(holds);
-	HoldOutcome outcome = find_hold(holds, permit, slot);
-	RowValues	row = row_values(holds);
-
-	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
-		outcome = HOLD_BUSY;
-	if (outcome == HOLD_TAKEN)
-	{
-		row_set(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(expires_at));
-		row_update(holds, slot, &row);
-	}
-	row_close(holds);
-	return outcome;
-}
-
-/* Is the hold open?  HOLD_TAKEN says yes here. */
-HoldOutcome
-hold_look(int64 permit)
-{
-	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
-	HoldOutcome outcome = find_hold(holds, permit, row_slot(holds));
-
-	row_close(holds);
-	return outcome;
 }
 
 /* ---- triggers ---- */

@@ -50,6 +50,8 @@ extern int64 ledger_sum(const uint8 *account, TimestampTz start,
 /* The latest charged_at of an account, DT_NOBEGIN for none; *open as above. */
 extern TimestampTz ledger_newest(const uint8 *account, bool *open);
 
+/* ---- hold_row.c ---- */
+
 typedef struct HoldRow
 {
 	int64		permit;

@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
+#include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -121,6 +122,16 @@ row_scan_begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys)
 	scan->entries_left = -1;
 	MemoryContextSwitchTo(old);
 	return scan;
+}
+
+/* See rows.h. */
+RowScan *
+row_scan_id(RowTable *table, QuotaRelation index, int64 id)
+{
+	ScanKeyData key;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	return row_scan_begin(table, index, 1, &key);
 }
 
 /* See rows.h. */

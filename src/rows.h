@@ -53,6 +53,9 @@ extern TupleTableSlot *row_slot(RowTable *table);	/* a new slot, freed by close 
 extern RowScan *row_scan_begin(RowTable *table, QuotaRelation index,
 							   int nkeys, ScanKey keys);
 
+/* The same for rows with this bigint in the first column of the index. */
+extern RowScan *row_scan_id(RowTable *table, QuotaRelation index, int64 id);
+
 /*
  * Next row version that is committed or our own, or whose insert, update or
  * delete by another transaction is in progress (*in_progress = true then: skip
