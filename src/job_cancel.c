@@ -19,13 +19,21 @@
 
 PG_FUNCTION_INFO_V1(quota_cancel);
 
-/* Locks the row in quota.leases of the locked job, or throws 55P03. */
-static void
+/*
+ * Locks the row in quota.leases of the locked job, or throws 55P03; false when it is
+ * not there yet, as the statement that inserts the job has not ended.
+ */
+static bool
 hold_lease(Held *h)
 {
-	if (job_find(h->leases, QUOTA_REL_LEASES_PKEY, h->id, h->lease) != JOB_FOUND)
+	JobFind		find = job_find(h->leases, QUOTA_REL_LEASES_PKEY, h->id, h->lease);
+
+	if (find == JOB_NONE && row_is_ours(h->job))
+		return false;
+	if (find != JOB_FOUND)
 		quota_error_job_busy(h->id);
 	held_lock_row(h->leases, h->lease, h->id);
+	return true;
 }
 
 /* Asks whoever runs the locked job to stop. */
@@ -74,7 +82,11 @@ cancel_returned(Held *h)
 {
 	bool		running;
 
-	hold_lease(h);
+	if (!hold_lease(h))
+	{
+		write_cancelled(h, false);
+		return true;
+	}
 	running = row_char(h->lease, LEASE_STATE) == LEASE_RUNNING;
 	if (running && row_int64(h->lease, LEASE_READY_AT) > quota_steady_of(h->now_ns))
 	{

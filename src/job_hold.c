@@ -50,7 +50,7 @@ held_lock_row(RowTable *table, TupleTableSlot *slot, int64 id)
 
 /* See job_hold.h. */
 void
-held_lock_job(Held *h, int64 id)
+held_find_job(Held *h, int64 id)
 {
 	switch (job_find(h->jobs, QUOTA_REL_JOBS_PKEY, id, h->job))
 	{
@@ -63,9 +63,16 @@ held_lock_job(Held *h, int64 id)
 		case JOB_FOUND:
 			break;
 	}
-	held_lock_row(h->jobs, h->job, id);
 	h->id = id;
 	job_names_of(h->job, &h->names);
+}
+
+/* See job_hold.h. */
+void
+held_lock_job(Held *h, int64 id)
+{
+	held_find_job(h, id);
+	held_lock_row(h->jobs, h->job, id);
 }
 
 /* See job_hold.h. */
@@ -81,9 +88,9 @@ held_note_lease(Held *h, bool gone)
 	job_note(&h->names, &note);
 }
 
-/* Finds and locks the row without throwing. */
+/* Finds the row without throwing; HELD_RUNNING = it is there. */
 static HeldOutcome
-try_row(RowTable *table, QuotaRelation pkey, int64 id, TupleTableSlot *slot)
+find_row(RowTable *table, QuotaRelation pkey, int64 id, TupleTableSlot *slot)
 {
 	switch (job_find(table, pkey, id, slot))
 	{
@@ -94,24 +101,48 @@ try_row(RowTable *table, QuotaRelation pkey, int64 id, TupleTableSlot *slot)
 		case JOB_FOUND:
 			break;
 	}
-	return row_lock(table, slot) == ROW_LOCKED ? HELD_RUNNING : HELD_BUSY;
+	return HELD_RUNNING;
+}
+
+/* The lease in the slot is that of the attempt, and is not over. */
+static bool
+has_lease(const Held *h, int32 attempt)
+{
+	return row_char(h->lease, LEASE_STATE) == LEASE_RUNNING &&
+		row_int32(h->lease, LEASE_ATTEMPT) == attempt &&
+		row_int64(h->lease, LEASE_READY_AT) > quota_steady_of(h->now_ns);
+}
+
+/*
+ * Locks both rows.  Only the holder of the lease does so: the lock of anybody else
+ * would be in the way of the holder until that transaction ends.
+ */
+static HeldOutcome
+try_rows(Held *h, int64 id, int32 attempt)
+{
+	HeldOutcome outcome = find_row(h->leases, QUOTA_REL_LEASES_PKEY, id, h->lease);
+
+	if (outcome != HELD_RUNNING)
+		return outcome;
+	if (!has_lease(h, attempt))
+		return HELD_STALE;
+	if (row_lock(h->leases, h->lease) != ROW_LOCKED)
+		return HELD_BUSY;
+	outcome = find_row(h->jobs, QUOTA_REL_JOBS_PKEY, id, h->job);
+	if (outcome == HELD_RUNNING && row_lock(h->jobs, h->job) != ROW_LOCKED)
+		outcome = HELD_BUSY;
+	return outcome;
 }
 
 /* See job_hold.h. */
 HeldOutcome
 held_try_running(Held *h, int64 id, int32 attempt)
 {
-	HeldOutcome outcome = try_row(h->leases, QUOTA_REL_LEASES_PKEY, id, h->lease);
+	HeldOutcome outcome;
 	int64		permit;
 
-	if (outcome != HELD_RUNNING)
-		return outcome;
 	h->now_ns = quota_now_ns();
-	if (row_char(h->lease, LEASE_STATE) != LEASE_RUNNING ||
-		row_int32(h->lease, LEASE_ATTEMPT) != attempt ||
-		row_int64(h->lease, LEASE_READY_AT) <= quota_steady_of(h->now_ns))
-		return HELD_STALE;
-	outcome = try_row(h->jobs, QUOTA_REL_JOBS_PKEY, id, h->job);
+	outcome = try_rows(h, id, attempt);
 	if (outcome != HELD_RUNNING)
 		return outcome;
 	if (!job_state_is(h->job, "running") ||

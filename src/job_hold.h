@@ -46,6 +46,9 @@ extern void held_close(Held *h);
 /* Locks the row found, or throws 55P03. */
 extern void held_lock_row(RowTable *table, TupleTableSlot *slot, int64 id);
 
+/* Finds the job, which others may change as long as it is not locked; 42704, 55P03. */
+extern void held_find_job(Held *h, int64 id);
+
 /* Finds and locks the job; 42704 or 55P03. */
 extern void held_lock_job(Held *h, int64 id);
 
@@ -57,7 +60,7 @@ extern void held_note_lease(Held *h, bool gone);
 
 /*
  * Locks a running attempt; throws nothing for one that is stale or busy.  Unless
- * it is HELD_RUNNING nothing was noted, though its lease may be locked.
+ * it is HELD_RUNNING nothing was noted.  A stale one is not locked.
  */
 extern HeldOutcome held_try_running(Held *h, int64 id, int32 attempt);
 

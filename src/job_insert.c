@@ -20,6 +20,7 @@
 #include "job.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "error.h"
 #include "job_deadline.h"
 #include "job_tuple.h"
@@ -28,6 +29,9 @@
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
+
+/* Of a row that comes in; a claim that could not count it would fail for ever. */
+#define MAX_ATTEMPT 1000000000
 
 PG_FUNCTION_INFO_V1(quota_jobs_before_insert);
 PG_FUNCTION_INFO_V1(quota_jobs_after_insert);
@@ -97,6 +101,16 @@ check_new(const JobRow *row)
 			 errhint("Leave out state, attempt and history; give run_at for a job that is to wait.")));
 }
 
+/* 22023 for a job from a dump whose attempts could not be counted on. */
+static void
+check_dumped(const JobRow *row)
+{
+	int32		attempt = DatumGetInt32(job_row_get(row, JOB_ATTEMPT));
+
+	if (!job_row_isnull(row, JOB_ATTEMPT) && attempt > MAX_ATTEMPT)
+		quota_error_range("attempt", attempt, 0, MAX_ATTEMPT);
+}
+
 /* A queued job whose time has not come waits as scheduled. */
 static bool
 is_for_later(const JobRow *row)
@@ -125,6 +139,8 @@ fill_policy(JobRow *row, const QuotaJobPolicy *policy, bool dumped)
 		from = Max(from, DatumGetTimestampTz(job_row_get(row, JOB_RUN_AT)));
 	if (!TIMESTAMP_NOT_FINITE(from))
 		from += policy->start_within_ns / QUOTA_NS_PER_US;
+	if (!IS_VALID_TIMESTAMP(from) && from != DT_NOBEGIN)
+		from = DT_NOEND;		/* later than a time can be written */
 	job_row_set(row, JOB_START_BEFORE, TimestampTzGetDatum(from));
 }
 
@@ -161,7 +177,9 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	if (known_rules(known)->bounded && job_load_counts())
 		known = job_row_flow(&row);
 	dumped = knows_flow(&row, known);
-	if (!dumped)
+	if (dumped)
+		check_dumped(&row);
+	else
 	{
 		check_names(known);
 		check_new(&row);
@@ -239,6 +257,34 @@ error_changed(const JobRow *row)
 			 errhint("Triggers that change tenant, provider, endpoint or class must fire before \"zz_quota_before_insert\".")));
 }
 
+/*
+ * This transaction has already changed or deleted the row that it inserted: a
+ * trigger did, or a function in the statement, before we were told.
+ */
+static bool
+is_superseded(HeapTuple tuple)
+{
+	HeapTupleHeader header = tuple->t_data;
+
+	return (header->t_infomask & HEAP_XMAX_INVALID) == 0 &&
+		!HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask) &&
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(header));
+}
+
+/* The job waits no more. */
+static bool
+is_over_already(const JobRow *row)
+{
+	RowTable   *jobs = row_open(QUOTA_REL_JOBS);
+	TupleTableSlot *slot = row_slot(jobs);
+	bool		over;
+
+	over = job_find(jobs, QUOTA_REL_JOBS_PKEY, job_row_int64(row, JOB_ID),
+					slot) != JOB_FOUND || job_standing(slot) == STANDING_OVER;
+	row_close(jobs);
+	return over;
+}
+
 /* The flow learns of the job at commit, and has its place until then. */
 static void
 note_job(KnownFlow *known, JournalNote *note)
@@ -250,6 +296,21 @@ note_job(KnownFlow *known, JournalNote *note)
 	note->places = place_confirm(flow) ? 0 : 1;
 	journal_note(flow, note);
 	LWLockRelease(&quota_slots[known->slot].lock);
+}
+
+/* Other rows that belong to the job, and where its flow finds it. */
+static void
+make_rows(const JobRow *row, Standing standing, JournalNote *note)
+{
+	if (standing == STANDING_FRESH)
+		note->lo = note->hi = job_row_int64(row, JOB_ID);
+	else
+		insert_lease(row, standing, note);
+	if (!job_row_isnull(row, JOB_DEDUPE_KEY))
+		insert_key(row);
+	if (!job_row_isnull(row, JOB_START_BEFORE))
+		job_deadline_note(DatumGetTimestampTz(job_row_get(row, JOB_START_BEFORE)),
+						  true, false);
 }
 
 /* AFTER INSERT: other rows that belong to it, and what its flow must know. */
@@ -268,19 +329,13 @@ quota_jobs_after_insert(PG_FUNCTION_ARGS)
 	if (job_row_flow(&row)->names.hash != job_row_int64(&row, JOB_FLOW))
 		error_changed(&row);
 
-	if (standing == STANDING_FRESH)
-		note.lo = note.hi = job_row_int64(&row, JOB_ID);
-	else
-		insert_lease(&row, standing, &note);
 	if (standing == STANDING_RUNNING)
 		note.in_flight = 1;
 	else
 		note.depth = 1;
-	if (!job_row_isnull(&row, JOB_DEDUPE_KEY))
-		insert_key(&row);
-	if (!job_row_isnull(&row, JOB_START_BEFORE))
-		job_deadline_note(DatumGetTimestampTz(job_row_get(&row, JOB_START_BEFORE)),
-						  true, false);
+	/* who deleted or cancelled it has noted that it is one less */
+	if (!is_superseded(data->tg_trigtuple) || !is_over_already(&row))
+		make_rows(&row, standing, &note);
 	note_job(job_row_flow(&row), &note);
 	return PointerGetDatum(NULL);
 }

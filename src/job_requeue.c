@@ -106,7 +106,7 @@ requeue(Held *h, int32 attempts)
 	job_note(&h->names, &note);
 }
 
-/* How many attempts the locked job gets.  Throws 22023. */
+/* How many attempts the job gets.  Throws 22023. */
 static int32
 budget(FunctionCallInfo fcinfo, Held *h)
 {
@@ -130,12 +130,16 @@ quota_requeue(PG_FUNCTION_ARGS)
 	quota_enter_write("quota_requeue()");
 	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
 	held_open(&h);
-	held_lock_job(&h, id);
+	held_find_job(&h, id);
 	h.now_ns = quota_now_ns();
 	attempts = budget(fcinfo, &h);
 	over = job_state_is(h.job, "failed") || job_state_is(h.job, "cancelled");
+	/* else the lock would be in the way of the worker that has it */
 	if (over)
+	{
+		held_lock_row(h.jobs, h.job, id);
 		requeue(&h, attempts);
+	}
 	held_close(&h);
 	PG_RETURN_BOOL(over);
 }

@@ -4,9 +4,12 @@
  */
 #include "job_tuple.h"
 
+#include "access/detoast.h"
 #include "access/htup_details.h"
 #include "error.h"
 #include "utils/jsonb.h"
+
+#define MAX_KEY 1024			/* bytes of a dedupe key */
 
 /* Takes the row apart, in the current memory context. */
 void
@@ -40,10 +43,29 @@ get_name(const JobRow *row, int column, const char *argument)
 	return part;
 }
 
+/* 22023: the index of quota.dedupe takes no longer ones. */
+static void
+check_key(const JobRow *row)
+{
+	int			length;
+
+	if (job_row_isnull(row, JOB_DEDUPE_KEY))
+		return;
+	length = (int) toast_raw_datum_size(job_row_get(row, JOB_DEDUPE_KEY)) - VARHDRSZ;
+	if (length <= MAX_KEY)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("argument \"dedupe_key\" is too long"),
+			 errdetail("It has %d bytes, at most %d are allowed.", length, MAX_KEY),
+			 errhint("Use a hash of it.")));
+}
+
 /* See job_tuple.h. */
 void
 job_row_check(const JobRow *row)
 {
+	check_key(row);
 	(void) get_name(row, JOB_USER, "user");
 	(void) get_name(row, JOB_CONNECTION, "connection");
 	(void) get_name(row, JOB_RESOURCE, "resource");

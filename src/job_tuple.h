@@ -42,7 +42,7 @@ extern KnownFlow *job_row_flow(const JobRow *row);
 
 /*
  * Throws 22023 for what a claim could not go by: measured units that can't be
- * charged, names that are too long.
+ * charged, names that are too long; and for a dedupe key that is.
  */
 extern void job_row_check(const JobRow *row);
 

@@ -60,7 +60,7 @@ COMMENT ON COLUMN quota.jobs.payload IS 'What the worker needs to know; quota do
 COMMENT ON COLUMN quota.jobs.units IS 'Measured units of this job, such as {"input_token": 1200}; they override the costs in quota.costs.';
 COMMENT ON COLUMN quota.jobs.run_at IS 'Not before this time (wall clock).';
 COMMENT ON COLUMN quota.jobs.start_before IS 'A job whose first attempt has not started by then (wall clock) fails; NULL in an INSERT: start_within of its class after created_at or run_at, whichever is later.';
-COMMENT ON COLUMN quota.jobs.dedupe_key IS 'Unique per provider among unfinished jobs.';
+COMMENT ON COLUMN quota.jobs.dedupe_key IS 'Unique per provider among unfinished jobs; at most 1024 bytes.';
 COMMENT ON COLUMN quota.jobs."user" IS 'For limits per user.';
 COMMENT ON COLUMN quota.jobs.connection IS 'For limits per connection.';
 COMMENT ON COLUMN quota.jobs.resource IS 'For limits per resource.';
