@@ -194,16 +194,16 @@ flow_count(QuotaFlow *flow, int64 depth, int64 in_flight)
 	flow->in_flight += in_flight;
 	if (n == 0)
 		return;
-	count_unfinished(&quota_tenants[quota_shares[flow->share].tenant].places, n);
-	count_unfinished(&quota_slots[flow->entry.owner].places, n);
+	count_unfinished(&tenant_of(share_of(flow))->places, n);
+	count_unfinished(&slot_of(flow)->places, n);
 }
 
 /* See flow.h. */
 void
 flow_add_places(QuotaFlow *flow, int64 n)
 {
-	quota_tenants[quota_shares[flow->share].tenant].places.open += n;
-	quota_slots[flow->entry.owner].places.open += n;
+	tenant_of(share_of(flow))->places.open += n;
+	slot_of(flow)->places.open += n;
 }
 
 /* See flow.h. */
@@ -214,8 +214,8 @@ flow_set_count(QuotaFlow *flow, int64 depth, int64 in_flight)
 
 	flow->depth = depth;
 	flow->in_flight = in_flight;
-	quota_tenants[quota_shares[flow->share].tenant].places.unfinished += n;
-	quota_slots[flow->entry.owner].places.unfinished += n;
+	tenant_of(share_of(flow))->places.unfinished += n;
+	slot_of(flow)->places.unfinished += n;
 }
 
 /* The tenant's weight has changed: reprices its place in every class. */
@@ -230,9 +230,7 @@ flow_set_weight(uint32 tenant, int64 weight_milli)
 		QuotaShare *share = dlist_container(QuotaShare, tenant_node, iter.cur);
 
 		flow_share_unlink(share);
-		fair_reweigh(&share->tag,
-					 &quota_slots[share->entry.owner].classes[share->class_index].clock,
-					 weight_milli);
+		fair_reweigh(&share->tag, &class_of(share)->clock, weight_milli);
 		flow_share_relink(share);
 	}
 	flow_line_reweigh(tenant);
@@ -291,7 +289,7 @@ reclaim_flows(uint32 slot)
 		if (!quota_owned(&flow->entry, slot) || !flow_is_forgettable(flow))
 			continue;
 		flow_set_waiting(flow, QUOTA_NEVER);
-		quota_shares[flow->share].nflows--;
+		share_of(flow)->nflows--;
 		quota_remove_flow(i);
 		n++;
 	}
@@ -318,7 +316,7 @@ reclaim_shares(uint32 slot)
 			!share_is_forgettable(share, &classes[class], busy[class]))
 			continue;
 		dlist_delete(&share->tenant_node);
-		pg_atomic_fetch_sub_u32(&quota_tenants[share->tenant].pins, 1);
+		pg_atomic_fetch_sub_u32(&tenant_of(share)->pins, 1);
 		classes[class].nshares--;
 		quota_slots[slot].nshares--;
 		quota_remove_share(i);

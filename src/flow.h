@@ -42,8 +42,9 @@ extern void flow_set_class(uint32 slot, int class_index,
 						   const QuotaClassRules *rules);
 
 /*
- * Forgets idle flows, once their queue is counted, shares without flows whose place in the order is over,
- * classes without shares, and tenants nobody names; returns how many objects.
+ * Forgets idle flows, once their queue is counted, shares without flows whose place
+ * in the order is over, classes without shares, and tenants nobody names; returns how
+ * many objects.
  */
 extern int	flow_reclaim(uint32 slot);
 

@@ -63,7 +63,7 @@ flow_open_since(uint32 slot, uint64 parkings)
 void
 flow_reopen(const QuotaFlow *flow)
 {
-	QuotaSlot  *s = &quota_slots[flow->entry.owner];
+	QuotaSlot  *s = slot_of(flow);
 
 	if (s->closed.flow == (uint32) (flow - quota_flows))
 		flow_open(flow->entry.owner);

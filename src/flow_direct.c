@@ -77,10 +77,9 @@ flow_apply_unlead(uint32 index, const FairLead *lead)
 void
 flow_correct(QuotaFlow *flow, int64 difference)
 {
-	QuotaShare *share = &quota_shares[flow->share];
+	QuotaShare *share = share_of(flow);
 
 	flow_share_unlink(share);
 	fair_correct(&share->tag, difference);
 	flow_share_relink(share);
-	share->served += difference;
 }

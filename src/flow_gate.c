@@ -94,10 +94,6 @@
 
 #include "waiter.h"
 
-#define share_of(flow)		(&quota_shares[(flow)->share])
-#define tenant_of(share)	(&quota_tenants[(share)->tenant])
-#define slot_of(object)		(&quota_slots[(object)->entry.owner])
-
 /* Buckets of a slot by gate_ns: positive when a is to be on top. */
 static int
 compare_gates(const pairingheap_node *a, const pairingheap_node *b, void *arg)

@@ -32,10 +32,6 @@
  */
 #include "flow_gate.h"
 
-#define share_of(flow)		(&quota_shares[(flow)->share])
-#define tenant_of(share)	(&quota_tenants[(share)->tenant])
-#define slot_of(object)		(&quota_slots[(object)->entry.owner])
-
 /* Where a share stands in a line. */
 typedef struct Stand
 {

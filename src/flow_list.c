@@ -47,10 +47,10 @@ static void
 copy_flow(const QuotaSlot *slot, const QuotaFlow *flow, bool closed,
 		  int64 now_ns, FlowInfo *info)
 {
-	const QuotaShare *share = &quota_shares[flow->share];
+	const QuotaShare *share = share_of(flow);
 
 	memset(info, 0, sizeof(*info));
-	strlcpy(info->tenant, quota_tenants[share->tenant].name, QUOTA_NAME_LEN);
+	strlcpy(info->tenant, tenant_of(share)->name, QUOTA_NAME_LEN);
 	strlcpy(info->class_name, slot->classes[share->class_index].name,
 			QUOTA_NAME_LEN);
 	strlcpy(info->endpoint, flow->endpoint, QUOTA_NAME_LEN);

@@ -37,11 +37,6 @@
 #include "flow.h"
 #include "waiter.h"
 
-#define share_of(flow)		(&quota_shares[(flow)->share])
-#define tenant_of(share)	(&quota_tenants[(share)->tenant])
-#define slot_of(object)		(&quota_slots[(object)->entry.owner])
-#define class_of(share)		(&slot_of(share)->classes[(share)->class_index])
-
 /* ---- orders: positive when a is to be on top ---- */
 
 /* Shares of a class: least tag first. */
@@ -297,5 +292,4 @@ flow_charge(JournalClaim *claim, int64 cost, ClassWhy why, bool more)
 	flow_share_relink(share);
 	claim->class_charge = class_charge(&slot_of(share)->order,
 									   (int) share->class_index, cost, why, more);
-	share->served += cost;
 }

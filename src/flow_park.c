@@ -11,10 +11,6 @@
 #include "flow_gate.h"
 #include "waiter.h"
 
-#define share_of(flow)		(&quota_shares[(flow)->share])
-#define tenant_of(share)	(&quota_tenants[(share)->tenant])
-#define slot_of(object)		(&quota_slots[(object)->entry.owner])
-
 /* ---- timers ---- */
 
 /* Flows of a slot by wake_ns: positive when a is to be on top. */

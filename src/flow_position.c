@@ -136,7 +136,7 @@ flow_apply_note(uint32 flow, const JournalNote *note, bool committed,
 	if (committed)
 	{
 		flow_count_committed(f, note->depth, note->in_flight);
-		quota_tenants[quota_shares[f->share].tenant].completed += note->completed;
+		tenant_of(share_of(f))->completed += note->completed;
 		if (note->cost != 0)
 			flow_correct(f, note->cost);
 	}
@@ -186,14 +186,12 @@ void
 flow_apply_unclaim(const JournalClaim *claim, int64 now_ns)
 {
 	QuotaFlow  *flow = &quota_flows[claim->flow];
-	QuotaShare *share = &quota_shares[flow->share];
+	QuotaShare *share = share_of(flow);
 
 	flow_share_unlink(share);
 	fair_undo(&share->tag, &claim->charge);
 	flow_share_relink(share);
-	share->served -= claim->charge.cost;
-	class_undo(&quota_slots[flow->entry.owner].order, share->class_index,
-			   &claim->class_charge);
+	class_undo(&slot_of(flow)->order, share->class_index, &claim->class_charge);
 	flow_line_undo(claim->flow, &claim->line);
 
 	if (claim->job == 0 || !claim->was_running)

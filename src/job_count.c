@@ -49,7 +49,7 @@ lock_next_flow(uint32 database_slot, uint32 *index)
 static void
 unlock_flow(uint32 index)
 {
-	LWLockRelease(&quota_slots[quota_flows[index].entry.owner].lock);
+	LWLockRelease(&slot_of(&quota_flows[index])->lock);
 }
 
 /* The flows that there are, before the snapshot. */

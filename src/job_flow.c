@@ -54,12 +54,12 @@ void
 job_names_of_flow(uint32 flow, JobNames *names)
 {
 	const QuotaFlow *f = &quota_flows[flow];
-	const QuotaShare *share = &quota_shares[f->share];
-	const QuotaSlot *slot = &quota_slots[f->entry.owner];
+	const QuotaShare *share = share_of(f);
+	const QuotaSlot *slot = slot_of(f);
 
 	memset(names, 0, sizeof(*names));
 	strlcpy(names->provider, slot->provider, QUOTA_NAME_LEN);
-	strlcpy(names->tenant, quota_tenants[share->tenant].name, QUOTA_NAME_LEN);
+	strlcpy(names->tenant, tenant_of(share)->name, QUOTA_NAME_LEN);
 	strlcpy(names->endpoint, f->endpoint, QUOTA_NAME_LEN);
 	strlcpy(names->class_name, slot->classes[share->class_index].name,
 			QUOTA_NAME_LEN);

@@ -4,7 +4,8 @@
  *
  * A commit leaves marks on the slot (change.c): a list of tenants; one more in
  * stale_all, when weights of many may have changed; or in stale_rules, when only
- * classes, limits or prices have.  The next dequeue reads the rows again before it picks.
+ * classes, limits or prices have.  The next dequeue reads the rows again before it
+ * picks.
  *
  * A mark stays until what it asks for has been applied: while it is there, every
  * session that picks reads the rows first, so that none goes by what was true

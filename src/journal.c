@@ -26,9 +26,9 @@
  *
  * Every object a record names is pinned by the record, so its index stays good
  * and a return can't reach a stranger; but for a database's slot, of which nothing
- * is lost that its successor would not look for anyway.  Pins are atomic: dropping one needs no
- * lock.  A permit that was extended may end before the transaction does; it is
- * found again by its id.
+ * is lost that its successor would not look for anyway.  Pins are atomic: dropping
+ * one needs no lock.  A permit that was extended may end before the transaction
+ * does; it is found again by its id.
  *
  * The callbacks are in journal_end.c.
  */

@@ -53,8 +53,8 @@ notice_at(uint64 position)
 void
 notify_push(uint32 flow, int64 job, uint8 state)
 {
-	const QuotaShare *share = &quota_shares[quota_flows[flow].share];
-	QuotaSlot  *slot = &quota_slots[quota_flows[flow].entry.owner];
+	const QuotaShare *share = share_of(&quota_flows[flow]);
+	QuotaSlot  *slot = slot_of(&quota_flows[flow]);
 
 	LWLockAcquire(quota_shared->notices_lock, LW_EXCLUSIVE);
 	if (quota_shared->notice_head - quota_shared->notice_tail == QUOTA_NOTICE_RING)
@@ -67,7 +67,7 @@ notify_push(uint32 flow, int64 job, uint8 state)
 		notice->job = job;
 		notice->state = state;
 		strlcpy(notice->provider, slot->provider, QUOTA_NAME_LEN);
-		strlcpy(notice->tenant, quota_tenants[share->tenant].name, QUOTA_NAME_LEN);
+		strlcpy(notice->tenant, tenant_of(share)->name, QUOTA_NAME_LEN);
 		quota_shared->notice_head++;
 	}
 	LWLockRelease(quota_shared->notices_lock);

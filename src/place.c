@@ -128,8 +128,8 @@ static bool
 has_room(const QuotaFlow *flow, const QuotaJobRules *rules, int64 now_ns,
 		 PlaceRefusal *refusal)
 {
-	const QuotaTenant *tenant = &quota_tenants[quota_shares[flow->share].tenant];
-	const QuotaSlot *slot = &quota_slots[flow->entry.owner];
+	const QuotaTenant *tenant = tenant_of(share_of(flow));
+	const QuotaSlot *slot = slot_of(flow);
 
 	memset(refusal, 0, sizeof(*refusal));
 	refusal->provider_most = rules->provider_most;
@@ -147,9 +147,9 @@ has_room(const QuotaFlow *flow, const QuotaJobRules *rules, int64 now_ns,
 static void
 shed(const QuotaFlow *flow, const PlaceRefusal *refusal, int64 now_ns)
 {
-	const QuotaShare *share = &quota_shares[flow->share];
-	const QuotaSlot *slot = &quota_slots[flow->entry.owner];
-	QuotaTenant *tenant = &quota_tenants[share->tenant];
+	const QuotaShare *share = share_of(flow);
+	const QuotaSlot *slot = slot_of(flow);
+	QuotaTenant *tenant = tenant_of(share);
 	char		detail[256];
 
 	tenant->shed++;
@@ -207,7 +207,7 @@ place_take(const JobNames *names, PlaceRefusal *refusal)
 static void
 give_back(uint32 flow, uint32 n)
 {
-	LWLock	   *lock = &quota_slots[quota_flows[flow].entry.owner].lock;
+	LWLock	   *lock = &slot_of(&quota_flows[flow])->lock;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	journal_places_back(flow, n);

@@ -32,7 +32,8 @@ typedef struct RowValues
 extern RowValues row_values(RowTable *table);
 extern void row_set(RowValues *row, int column, Datum value);
 extern void row_set_null(RowValues *row, int column);
-extern void row_set_nonzero(RowValues *row, int column, int64 value);	/* 0: null */
-extern void row_set_text(RowValues *row, int column, const char *value);	/* NULL: null */
+/* null for 0, and for NULL */
+extern void row_set_nonzero(RowValues *row, int column, int64 value);
+extern void row_set_text(RowValues *row, int column, const char *value);
 
 #endif							/* QUOTA_ROW_VALUES_H */

@@ -26,8 +26,9 @@
  * anybody can find it.
  *
  * Order: a database slot's lock, a provider slot's lock, directory, events_lock,
- * notices_lock or recount_lock; never two of one kind.  permit_expire() alone asks for a database
- * slot's lock while it has a provider slot's, and does not wait for it.
+ * notices_lock or recount_lock; never two of one kind.  permit_expire() alone asks
+ * for a database slot's lock while it has a provider slot's, and does not wait for
+ * it.
  * While any of these is held: no allocation, no error, no catalog access, no
  * I/O, no wait except for a lock further right in this order.
  *
@@ -202,6 +203,12 @@ extern PGDLLIMPORT QuotaLine *quota_lines;
 extern PGDLLIMPORT QuotaPermit *quota_permits;
 extern PGDLLIMPORT QuotaWaiter *quota_waiters;
 extern PGDLLIMPORT QuotaWriter *quota_writers;	/* by backend */
+
+/* What a flow, a share or a bucket, and any object belongs to. */
+#define share_of(flow)		(&quota_shares[(flow)->share])
+#define tenant_of(share)	(&quota_tenants[(share)->tenant])
+#define class_of(share)		(&slot_of(share)->classes[(share)->class_index])
+#define slot_of(object)		(&quota_slots[(object)->entry.owner])
 
 /* shmem.c */
 extern void quota_shmem_init(void);

@@ -92,7 +92,6 @@ typedef struct QuotaShare
 	bool		queued;			/* node is in slot->classes[].heap */
 	pairingheap_node node;
 	pairingheap flows;			/* READY flows, oldest head first */
-	int64		served;			/* cost in share units, committed or open */
 	QuotaStanding standings[QUOTA_MAX_STANDINGS];
 } QuotaShare;
 
@@ -193,7 +192,7 @@ typedef struct QuotaWaitPlace
 	uint32		waiter;
 } QuotaWaitPlace;
 
-/* One for each backend.  See waiter.c; fields are the backend's own but for */
+/* One for each backend, whose own the fields are but for the first two; see waiter.c. */
 typedef struct QuotaWaiter
 {
 	pg_atomic_uint32 state;		/* WaiterState; set by who wakes it */

@@ -174,7 +174,7 @@ copy_bucket(const View *view, uint32 index, BucketRow *row)
 	row->tenant[0] = '\0';
 	/* of a bucket that several share, it is only the first who needed it */
 	if (b->tenant != QUOTA_NO_INDEX && b->scope == QUOTA_SCOPE_OWN)
-		strlcpy(row->tenant, quota_tenants[b->tenant].name, sizeof(row->tenant));
+		strlcpy(row->tenant, tenant_of(b)->name, sizeof(row->tenant));
 	LWLockRelease(&slot->lock);
 
 	if (row->bucket.kind == QUOTA_TOKEN_BUCKET)
@@ -316,12 +316,12 @@ copy_flow(const View *view, uint32 index, FlowRow *row)
 
 	if (slot == NULL)
 		return false;
-	share = &quota_shares[flow->share];
+	share = share_of(flow);
 	row->flow = *flow;
 	row->opens_ns = flow_opens_ns(flow);
 	row->counted = flow_queue_is_counted(flow->entry.owner);
 	strlcpy(row->provider, slot->provider, sizeof(row->provider));
-	strlcpy(row->tenant, quota_tenants[share->tenant].name, sizeof(row->tenant));
+	strlcpy(row->tenant, tenant_of(share)->name, sizeof(row->tenant));
 	strlcpy(row->class, slot->classes[share->class_index].name,
 			sizeof(row->class));
 	LWLockRelease(&slot->lock);
@@ -407,8 +407,7 @@ copy_permit(const View *view, const QuotaPermit *permit, PermitRow *row)
 	strlcpy(row->provider, slot->provider, sizeof(row->provider));
 	row->tenant[0] = '\0';
 	if (found && permit->tenant != QUOTA_NO_INDEX)
-		strlcpy(row->tenant, quota_tenants[permit->tenant].name,
-				sizeof(row->tenant));
+		strlcpy(row->tenant, tenant_of(permit)->name, sizeof(row->tenant));
 	LWLockRelease(&slot->lock);
 	return found;
 }
