@@ -163,40 +163,76 @@ stand_in_line(const QuotaPlan *plan, TermState *states, const QuotaAsk *ask,
 
 /* ---- refusing ---- */
 
-/* Lists the terms that said no; the one that opens last names the refusal. */
+/*
+ * A limit that every call meets is short, and will have room.  Others must not
+ * overtake a job that waits for nothing else, or a dear one would wait for ever.
+ */
+static bool
+stops_all(const QuotaPlan *plan, int i, const TermState *s)
+{
+	return plan->terms[i].wide && (s->reason == QUOTA_RATE_LIMITED ||
+								   s->reason == QUOTA_CONCURRENCY_LIMITED);
+}
+
+/* The call is a job that something else keeps, which does not stop others. */
+static bool
+is_kept_alone(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask)
+{
+	if (!ask->is_job)
+		return false;
+	for (int i = 0; i < plan->nterms; i++)
+		if (states[i].reason != QUOTA_OK && !stops_all(plan, i, &states[i]))
+			return true;
+	return false;
+}
+
+/* The term names the refusal: it opens later than those before. */
+static void
+limit_by(const QuotaPlan *plan, int i, const TermState *s, QuotaVerdict *v)
+{
+	if (v->limiting >= 0 && s->not_before_us <= v->not_before_us)
+		return;
+	v->limiting = i;
+	v->reason = s->reason;
+	v->not_before_us = s->not_before_us;
+	v->opens_ns = s->wake_ns;
+	v->shared = meets_shared(plan, i, s);
+	v->behind = s->behind;
+	v->own_line = s->own_line;
+}
+
+/*
+ * Lists the terms that said no; the one that opens last names the refusal, of those
+ * that keep the job alone if there are any.
+ */
 static void
 refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 	   int64 now_ns, QuotaVerdict *v)
 {
 	int64		n = ask->partial ? 1 : ask->n;
+	bool		alone = is_kept_alone(plan, states, ask);
 
+	v->stops_all = ask->is_job && !alone;
 	for (int i = 0; i < plan->nterms; i++)
 	{
 		const TermState *s = &states[i];
 		QuotaExhausted *e = &v->exhausted[v->nexhausted];
-		int64		wake = s->wake_ns;
 
 		if (s->reason == QUOTA_OK)
 			continue;
+		v->nexhausted++;
 		e->term = i;
 		e->reason = s->reason;
 		e->needed = s->cost * n;
 		e->remaining = Max(s->level, 0);
 		e->not_before_us = s->not_before_us;
-		if (v->nexhausted++ == 0 || e->not_before_us > v->not_before_us)
-		{
-			v->limiting = i;
-			v->reason = s->reason;
-			v->not_before_us = s->not_before_us;
-			v->opens_ns = s->wake_ns;
-			v->shared = meets_shared(plan, i, s);
-			v->behind = s->behind;
-			v->own_line = s->own_line;
-		}
+		e->wake_ns = s->wake_ns;
 		if (plan->terms[i].slot != plan->slot)
-			wake = Min(wake, now_ns + ACROSS_RECHECK_NS);
-		e->wake_ns = wake;
-		v->wake_ns = Max(v->wake_ns, wake);
+			e->wake_ns = Min(e->wake_ns, now_ns + ACROSS_RECHECK_NS);
+		if (alone && stops_all(plan, i, s))
+			continue;
+		limit_by(plan, i, s, v);
+		v->wake_ns = Max(v->wake_ns, e->wake_ns);
 	}
 }
 
@@ -272,6 +308,7 @@ verdict_init(QuotaVerdict *v)
 	v->not_before_us = DT_NOBEGIN;
 	v->wake_ns = 0;
 	v->opens_ns = QUOTA_NEVER;
+	v->stops_all = false;
 	v->meets_shared = false;
 	v->shared = false;
 	v->behind = false;

@@ -36,6 +36,8 @@ typedef struct QuotaVerdict
 	TimestampTz not_before_us;	/* DT_NOEND = never by itself */
 	int64		wake_ns;		/* when a parked flow should ask again */
 	int64		opens_ns;		/* when the limiting term does */
+	bool		stops_all;		/* a job is refused by nothing but limits that
+								 * every call meets */
 	bool		meets_shared;	/* a job that meets limits which tenants share: */
 	QuotaKey	line_key;		/* of the line where it stands for them; */
 	bool		shared;			/* refused: the limiting term is such a limit, */

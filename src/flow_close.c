@@ -4,7 +4,8 @@
  *		and what stops all of them.
  *
  * A limit that every call meets, and that is short for the flow whose turn it
- * is, stops the flows behind it too (job_turn.c).  They stay READY, and the slot
+ * is, stops the flows behind it too, unless something else keeps that flow from
+ * running anyway (job_refuse.c).  They stay READY, and the slot
  * is closed: slot->closed says for which flow, why and until when.  Claims don't
  * ask for it, they decide anew; it tells waiters (waiter.c) and views that a
  * claim would be in vain.  So it may be lost at any time, but it must not stay

@@ -79,29 +79,6 @@ turn_unconfigured(Claimer *c)
 
 /* ---- by limits; locks held ---- */
 
-/*
- * Some limit that every call meets is short for the flow whose turn it is, but
- * will have room: others may not overtake, or a dear call would wait for ever.
- * The one that opens last; NULL when there is none.
- */
-static const QuotaExhausted *
-what_stops_everybody(const QuotaPlan *plan, const QuotaVerdict *v)
-{
-	const QuotaExhausted *last = NULL;
-
-	for (int i = 0; i < v->nexhausted; i++)
-	{
-		const QuotaExhausted *e = &v->exhausted[i];
-
-		if (plan->terms[e->term].wide &&
-			(e->reason == QUOTA_RATE_LIMITED ||
-			 e->reason == QUOTA_CONCURRENCY_LIMITED) &&
-			(last == NULL || e->wake_ns > last->wake_ns))
-			last = e;
-	}
-	return last;
-}
-
 /* Parks the flow for what keeps it for longest; see flow_gate.c. */
 static void
 park(const Claimer *c)
@@ -128,7 +105,6 @@ Step
 turn_refused(Claimer *c, bool first)
 {
 	QuotaVerdict *v = &c->verdict;
-	const QuotaExhausted *stop = what_stops_everybody(c->plan, v);
 
 	if (!first &&
 		!flow_scan_refused(&c->scan, c->lanes.fresh_id,
@@ -136,11 +112,11 @@ turn_refused(Claimer *c, bool first)
 		return STEP_RACED;
 	if (!first)
 		flow_scan_seen(&c->scan, turn_since(c));
-	if (stop)
+	if (v->stops_all)
 	{
 		quota_flows[c->flow].reason = v->reason;
-		flow_close(c->flow, stop->reason, stop->wake_ns,
-				   c->plan->terms[stop->term].name);
+		flow_close(c->flow, v->reason, v->wake_ns,
+				   c->plan->terms[v->limiting].name);
 		return STEP_NOTHING;
 	}
 	if (v->reason == QUOTA_QUOTA_EXHAUSTED)
