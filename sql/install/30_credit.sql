@@ -14,14 +14,14 @@ CREATE TABLE quota.ledger (
 	charged_at timestamptz NOT NULL,
 	created_at timestamptz NOT NULL,
 	reason text,
-	CONSTRAINT ledger_kind_check CHECK (kind OPERATOR(pg_catalog.=) ANY
+	CONSTRAINT ledger_kind_word CHECK (kind OPERATOR(pg_catalog.=) ANY
 		(ARRAY['hold', 'settle', 'refund', 'expire', 'grant', 'adjust'])),
-	CONSTRAINT ledger_amount_check CHECK (CASE
+	CONSTRAINT ledger_amount_range CHECK (CASE
 		WHEN kind OPERATOR(pg_catalog.=) 'hold' THEN amount OPERATOR(pg_catalog.>=) 0
 		WHEN kind OPERATOR(pg_catalog.=) 'grant' THEN amount OPERATOR(pg_catalog.<) 0
 		WHEN kind OPERATOR(pg_catalog.=) 'refund' THEN amount OPERATOR(pg_catalog.<) 0
 		ELSE true END),
-	CONSTRAINT ledger_permit_check CHECK (permit IS NOT NULL OR
+	CONSTRAINT ledger_permit_presence CHECK (permit IS NOT NULL OR
 		kind OPERATOR(pg_catalog.=) ANY (ARRAY['grant', 'adjust']))
 ) USING heap;
 CREATE INDEX ledger_account ON quota.ledger (account, charged_at) INCLUDE (amount);

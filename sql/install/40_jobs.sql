@@ -25,14 +25,14 @@ CREATE TABLE quota.jobs (
 	error text,
 	history jsonb,
 	flow bigint NOT NULL,
-	CONSTRAINT jobs_id_check CHECK (id OPERATOR(pg_catalog.>) 0 AND id OPERATOR(pg_catalog.<) 9223372036854775807),
-	CONSTRAINT jobs_tenant_check CHECK (tenant OPERATOR(pg_catalog.<>) ''),
-	CONSTRAINT jobs_provider_check CHECK (provider OPERATOR(pg_catalog.<>) ''),
-	CONSTRAINT jobs_endpoint_check CHECK (endpoint OPERATOR(pg_catalog.<>) ''),
-	CONSTRAINT jobs_state_check CHECK (state OPERATOR(pg_catalog.=) ANY
+	CONSTRAINT jobs_id_range CHECK (id OPERATOR(pg_catalog.>) 0 AND id OPERATOR(pg_catalog.<) 9223372036854775807),
+	CONSTRAINT jobs_tenant_length CHECK (tenant OPERATOR(pg_catalog.<>) ''),
+	CONSTRAINT jobs_provider_length CHECK (provider OPERATOR(pg_catalog.<>) ''),
+	CONSTRAINT jobs_endpoint_length CHECK (endpoint OPERATOR(pg_catalog.<>) ''),
+	CONSTRAINT jobs_state_word CHECK (state OPERATOR(pg_catalog.=) ANY
 		(ARRAY['queued', 'scheduled', 'running', 'succeeded', 'failed', 'cancelled'])),
-	CONSTRAINT jobs_attempt_check CHECK (attempt OPERATOR(pg_catalog.>=) 0),
-	CONSTRAINT jobs_max_attempts_check CHECK (max_attempts OPERATOR(pg_catalog.>=) 1)
+	CONSTRAINT jobs_attempt_range CHECK (attempt OPERATOR(pg_catalog.>=) 0),
+	CONSTRAINT jobs_max_attempts_range CHECK (max_attempts OPERATOR(pg_catalog.>=) 1)
 ) USING heap WITH (
 	fillfactor = 70,
 	autovacuum_vacuum_scale_factor = 0,
