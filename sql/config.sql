@@ -22,6 +22,7 @@ INSERT INTO quota.providers (provider, safety) VALUES ('cfg2', 1.01);
 INSERT INTO quota.providers (provider, retry_max) VALUES ('cfg2', '1 ms');
 INSERT INTO quota.providers (provider, lost_permit) VALUES ('cfg2', 'forget');
 INSERT INTO quota.providers (provider, lease) VALUES ('cfg2', '0');
+INSERT INTO quota.providers (provider, lease) VALUES ('cfg2', '24 hours 1 us');
 INSERT INTO quota.limits (provider, name, amount) VALUES ('cfg', 'x', 1);
 INSERT INTO quota.limits (provider, name, amount, period) VALUES ('cfg', 'x', 1, '-1 s');
 INSERT INTO quota.limits (provider, name, amount, period) VALUES ('cfg', 'x', -1, '1 s');

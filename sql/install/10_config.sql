@@ -92,7 +92,7 @@ CREATE TABLE quota.providers (
 		AND retry_max OPERATOR(pg_catalog.<=) '1 year'::interval),
 	CONSTRAINT providers_lost_permit_word CHECK (lost_permit OPERATOR(pg_catalog.=) ANY (ARRAY['charge', 'refund'])),
 	CONSTRAINT providers_lease_range CHECK (lease OPERATOR(pg_catalog.>) '0'::interval
-		AND lease OPERATOR(pg_catalog.<=) '1 year'::interval),
+		AND lease OPERATOR(pg_catalog.<=) '24 hours'::interval),
 	CONSTRAINT providers_notify_channel_length CHECK (pg_catalog.octet_length(notify_channel) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(notify_channel) OPERATOR(pg_catalog.<=) 63)
 ) USING heap;
@@ -106,7 +106,7 @@ COMMENT ON COLUMN quota.providers.max_attempts IS 'Attempts of a job that does n
 COMMENT ON COLUMN quota.providers.retry_base IS 'A failed job is tried again after a random time up to this, doubled with each attempt.';
 COMMENT ON COLUMN quota.providers.retry_max IS 'Longest time before a retry.';
 COMMENT ON COLUMN quota.providers.lost_permit IS 'What happens to credits of a call that nobody settled: charge (they stay spent) or refund.';
-COMMENT ON COLUMN quota.providers.lease IS 'How long a worker may keep a job unless it says otherwise.';
+COMMENT ON COLUMN quota.providers.lease IS 'How long a worker may keep a job unless it says otherwise; at most 24 hours.';
 COMMENT ON COLUMN quota.providers.notify_channel IS 'Channel (1 to 63 bytes) on which a background worker tells, by NOTIFY, of every job that has finished, once that has committed, such as {"id": 7, "state": "succeeded", "provider": "llm", "tenant": "acme"}; NULL = none. Best effort, mostly within two seconds: a restart of the server loses what was not sent yet, a worker that dies may send some again, and what comes while 4096 wait to be sent is told as {"lost": 12}.';
 COMMENT ON COLUMN quota.providers.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.providers.changed_epoch IS 'Internal: between which crashes safety last changed.';
