@@ -16,8 +16,9 @@ from crm import Answer, Crm
 
 CLAIM = "SELECT * FROM quota_dequeue('crm', 1, worker => %s)"
 WAIT = "CALL quota_wait('crm', '1 second')"
-COMPLETE = "SELECT quota_complete(%s, %s, result => %s)"
-FAIL = "SELECT quota_fail(%s, %s, %s, status => %s, headers => %s, billed => false, retry => %s)"
+COMPLETE = "SELECT quota_complete(id => %s, attempt => %s, result => %s)"
+FAIL = """SELECT quota_fail(id => %s, attempt => %s, error => %s, status => %s, headers => %s,
+                           billed => false, retry => %s)"""
 
 stopping = False
 

@@ -180,6 +180,34 @@ SELECT * FROM quota_dequeue('jobs');
 ROLLBACK;
 SELECT quota.jobs_before_insert();
 
+-- parameters without types, as drivers send them: names of arguments, or casts, tell the forms for one job and for many apart
+PREPARE bare AS SELECT quota_complete($1, $2);
+PREPARE bare AS SELECT quota_fail($1, $2, $3);
+PREPARE bare AS SELECT quota_extend_job($1, $2, $3);
+PREPARE complete AS SELECT quota_complete(id => $1, attempt => $2, result => $3);
+PREPARE complete_cast AS SELECT quota_complete($1::bigint, $2);
+PREPARE complete_many AS SELECT quota_complete(ids => $1, attempts => $2);
+PREPARE fail AS SELECT quota_fail(id => $1, attempt => $2, error => $3, status => $4, headers => $5, billed => $6, retry => $7);
+PREPARE fail_many AS SELECT quota_fail(ids => $1, attempts => $2, errors => $3);
+PREPARE extend AS SELECT lease_until FROM quota_extend_job(id => $1, attempt => $2, by => $3);
+PREPARE extend_many AS SELECT lease_until FROM quota_extend_job(ids => $1, attempts => $2, by => $3);
+PREPARE dequeue AS SELECT payload FROM quota_dequeue(provider => $1, max_jobs => $2);
+PREPARE dequeue_any AS SELECT payload FROM quota_dequeue(providers => $1, max_jobs => $2);
+SELECT name, parameter_types FROM pg_prepared_statements ORDER BY name;
+INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('jobs_a', 'jobs', '"n1"'), ('jobs_a', 'jobs', '"n2"'), ('jobs_a', 'jobs', '"n3"');
+EXECUTE dequeue('jobs', 2);
+EXECUTE dequeue_any('{jobs}', 2);
+SELECT id, attempt FROM lease('n1') \gset
+EXECUTE extend(:id, :attempt, '90 s');
+EXECUTE complete(:id, :attempt, '{"ok": true}');
+SELECT id, attempt FROM lease('n2') \gset
+EXECUTE fail(:id, :attempt, 'no', '500', '{}', 'false', 'false');
+SELECT id, attempt FROM lease('n3') \gset
+EXECUTE extend_many(array[:id], array[:attempt], '90 s');
+EXECUTE complete_many(array[:id], array[:attempt]);
+SELECT payload, state FROM quota.jobs WHERE payload <@ '["n1", "n2", "n3"]' ORDER BY id;
+DEALLOCATE ALL;
+
 -- classes by rank; a NULL class means event; of one tenant the oldest first
 INSERT INTO quota.jobs (tenant, provider, payload, class) VALUES
 	('jobs_a', 'jobs', '"k1"', 'batch'), ('jobs_a', 'jobs', '"k2"', NULL), ('jobs_a', 'jobs', '"k3"', 'interactive');

@@ -248,7 +248,7 @@ CREATE FUNCTION quota_complete(id bigint, attempt int, result jsonb DEFAULT NULL
 	RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_complete';
 COMMENT ON FUNCTION quota_complete(bigint, int, jsonb, jsonb) IS
-'Ends a job: succeeded. units are what it really used, where that differs from what was charged; in the provider''s share_unit they also correct, at commit, what the tenant''s share was charged. Parameters of unknown type need a cast, as there is a form with arrays: quota_complete($1::bigint, $2::int). Throws 55000 when the lease of (id, attempt) is over.';
+'Ends a job: succeeded. units are what it really used, where that differs from what was charged; in the provider''s share_unit they also correct, at commit, what the tenant''s share was charged. Throws 55000 when the lease of (id, attempt) is over. As arrays are taken too, parameters without a type leave it open which form is meant (42725): name the arguments, quota_complete(id => $1, attempt => $2), or cast the first one.';
 
 CREATE FUNCTION quota_complete(ids bigint[], attempts int[], results jsonb[] DEFAULT NULL,
 	units jsonb[] DEFAULT NULL)
@@ -262,7 +262,7 @@ CREATE FUNCTION quota_fail(id bigint, attempt int, error text, status int DEFAUL
 	RETURNS text
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail';
 COMMENT ON FUNCTION quota_fail(bigint, int, text, int, jsonb, boolean, boolean) IS
-'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of its class, else its provider, and not before the Retry-After of headers; failed after max_attempts or with retry => false; cancelled when quota_cancel was called meanwhile. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over.';
+'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of its class, else its provider, and not before the Retry-After of headers; failed after max_attempts or with retry => false; cancelled when quota_cancel was called meanwhile. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over. As arrays are taken too, parameters without a type leave it open which form is meant (42725): name the arguments, quota_fail(id => $1, attempt => $2, error => $3), or cast the first one.';
 
 CREATE FUNCTION quota_fail(ids bigint[], attempts int[], errors text[], statuses int[] DEFAULT NULL,
 	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)
@@ -283,7 +283,7 @@ CREATE FUNCTION quota_extend_job(id bigint, attempt int, by interval)
 	RETURNS quota_lease
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_extend_job';
 COMMENT ON FUNCTION quota_extend_job(bigint, int, interval) IS
-'Prolongs the lease of a running job: it ends "by" from now (at most 24 hours), but never earlier than it did. Returns the new end, and whether quota_cancel was called: then the worker should stop and end the attempt with quota_fail; with quota_complete the job has succeeded all the same. Throws 55000 when the lease of (id, attempt) is over, 55P03 when another transaction is working on the job. Write SELECT * FROM quota_extend_job(...): (quota_extend_job(...)).* calls it once per column.';
+'Prolongs the lease of a running job: it ends "by" from now (at most 24 hours), but never earlier than it did. Returns the new end, and whether quota_cancel was called: then the worker should stop and end the attempt with quota_fail; with quota_complete the job has succeeded all the same. Throws 55000 when the lease of (id, attempt) is over, 55P03 when another transaction is working on the job. Write SELECT * FROM quota_extend_job(...): (quota_extend_job(...)).* calls it once per column. As arrays are taken too, parameters without a type leave it open which form is meant (42725): name the arguments, quota_extend_job(id => $1, attempt => $2, by => $3), or cast the first one.';
 
 CREATE FUNCTION quota_extend_job(ids bigint[], attempts int[], by interval)
 	RETURNS SETOF quota_lease
