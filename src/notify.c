@@ -132,6 +132,23 @@ count_lost(uint32 index, char provider[QUOTA_NAME_LEN])
 	return lost;
 }
 
+/*
+ * Tells how many notices of one provider were lost.  It is named: the server makes
+ * one of equal notifications, and providers may share a channel.
+ */
+static void
+send_count(const char *channel, const char *provider, int64 lost)
+{
+	StringInfoData payload;
+
+	initStringInfo(&payload);
+	appendStringInfoString(&payload, "{\"provider\": ");
+	escape_json(&payload, provider);
+	appendStringInfo(&payload, ", \"lost\": " INT64_FORMAT "}", lost);
+	Async_Notify(channel, payload.data);
+	pfree(payload.data);
+}
+
 /* Tells how many notices of each provider were lost. */
 static void
 send_lost(NoticeBatch *batch)
@@ -146,8 +163,7 @@ send_lost(NoticeBatch *batch)
 			continue;
 		channel = quota_notify_channel(provider);
 		if (channel)
-			Async_Notify(channel, psprintf("{\"lost\": " INT64_FORMAT "}",
-										   batch->lost[i]));
+			send_count(channel, provider, batch->lost[i]);
 	}
 }
 

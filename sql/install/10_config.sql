@@ -107,7 +107,7 @@ COMMENT ON COLUMN quota.providers.retry_base IS 'A failed job is tried again aft
 COMMENT ON COLUMN quota.providers.retry_max IS 'Longest time before a retry.';
 COMMENT ON COLUMN quota.providers.lost_permit IS 'What happens to credits of a call that nobody settled: charge (they stay spent) or refund.';
 COMMENT ON COLUMN quota.providers.lease IS 'How long a worker may keep a job unless it says otherwise; at most 24 hours.';
-COMMENT ON COLUMN quota.providers.notify_channel IS 'Channel (1 to 63 bytes) on which a background worker tells, by NOTIFY, of every job that has finished, once that has committed, such as {"id": 7, "state": "succeeded", "provider": "llm", "tenant": "acme"}; NULL = none. Best effort, mostly within two seconds: a restart of the server loses what was not sent yet, a worker that dies may send some again, and what comes while 4096 wait to be sent is told as {"lost": 12}.';
+COMMENT ON COLUMN quota.providers.notify_channel IS 'Channel (1 to 63 bytes) on which a background worker tells, by NOTIFY, of every job that has finished, once that has committed, such as {"id": 7, "state": "succeeded", "provider": "llm", "tenant": "acme"}; NULL = none. Best effort, mostly within two seconds: a restart of the server loses what was not sent yet, a worker that dies may send some again, and what comes while 4096 wait to be sent is told as {"provider": "llm", "lost": 12}.';
 COMMENT ON COLUMN quota.providers.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.providers.changed_epoch IS 'Internal: between which crashes safety last changed.';
 COMMENT ON COLUMN quota.providers.changed_ns IS 'Internal: when safety last changed, by the clock of rates.';
