@@ -197,6 +197,24 @@ INSERT INTO quota.tier_limits (tier, provider, name, amount, multiplier) VALUES 
 \set VERBOSITY default
 DELETE FROM quota.tier_limits WHERE tier = 'cfg_pro';
 
+-- a class's retry_base that a provider's retry_max would cut off is refused, whichever comes last
+INSERT INTO quota.providers (provider, retry_max) VALUES ('cfg_slow', '20 min');
+INSERT INTO quota.classes (class, rank, retry_base) VALUES ('cfg_long', 9, '6 min');
+\set VERBOSITY terse
+UPDATE quota.classes SET retry_base = '301 s' WHERE class = 'batch';
+INSERT INTO quota.classes (class, rank, retry_base) VALUES ('batch', 3, '301 s');
+INSERT INTO quota.classes (class, rank, retry_base) VALUES ('cfg_long', 9, '5 min');
+UPDATE quota.classes SET retry_base = '301 s' WHERE class = 'cfg_long';
+UPDATE quota.providers SET retry_max = '299 s' WHERE provider = 'cfg';
+INSERT INTO quota.providers (provider, retry_max) VALUES ('cfg_fast', '1 min');
+-- unless the class has a retry_max of its own
+UPDATE quota.classes SET retry_base = '301 s', retry_max = '301 s' WHERE class = 'cfg_long';
+INSERT INTO quota.providers (provider, retry_max) VALUES ('cfg_fast', '1 min');
+UPDATE quota.classes SET retry_max = NULL WHERE class = 'cfg_long';
+\set VERBOSITY default
+SELECT class, retry_base, retry_max FROM quota.classes WHERE class LIKE 'cfg%';
+DELETE FROM quota.classes WHERE class = 'cfg_long';
+
 -- no such thing
 SELECT quota_peek('cfg_nobody', 'cfg');
 SELECT quota_peek('cfg_b', 'cfg_none');

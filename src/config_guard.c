@@ -14,6 +14,7 @@
 #include "catalog.h"
 #include "config_rate.h"
 #include "config_reserve.h"
+#include "config_retry.h"
 #include "error.h"
 #include "executor/spi.h"
 #include "trigger.h"
@@ -231,6 +232,9 @@ guard_class(TriggerData *td, HeapTuple row)
 			return NULL;
 		check_class_count();
 	}
+	if (!TRIGGER_FIRED_BY_DELETE(td->tg_event))
+		config_check_retry(QUOTA_REL_CLASSES,
+						   RelationGetDescr(td->tg_relation), row);
 	return row;
 }
 
@@ -255,6 +259,7 @@ guard_row(TriggerData *td, HeapTuple row)
 		if (update)
 			refuse_rename(td, "provider", 1, PROVIDERS_PROVIDER);
 		config_check_rate(QUOTA_REL_PROVIDERS, desc, row);
+		config_check_retry(QUOTA_REL_PROVIDERS, desc, row);
 	}
 	else if (relid == quota_relation(QUOTA_REL_TIERS) && update)
 		refuse_rename(td, "tier", 1, TIERS_TIER);

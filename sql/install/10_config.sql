@@ -150,8 +150,8 @@ COMMENT ON COLUMN quota.classes.max_wait IS 'Once a job has waited longer than t
 COMMENT ON COLUMN quota.classes.start_within IS 'start_before of jobs that give none: so long after their creation or run_at, whichever is later; NULL = none.';
 COMMENT ON COLUMN quota.classes.max_fill IS 'New jobs of this class are refused once the provider''s max_queued is used up to this part: above 0 to 1, at most three decimals.';
 COMMENT ON COLUMN quota.classes.max_attempts IS 'Attempts of a job that does not say how many; NULL = as the provider says.';
-COMMENT ON COLUMN quota.classes.retry_base IS 'Instead of the provider''s retry_base; NULL = as the provider says. Where the class has no retry_max, the provider''s bounds it all the same.';
-COMMENT ON COLUMN quota.classes.retry_max IS 'Instead of the provider''s retry_max; NULL = as the provider says.';
+COMMENT ON COLUMN quota.classes.retry_base IS 'Instead of the provider''s retry_base; NULL = as the provider says. Above the retry_max of a provider it is refused (23514), unless the class has a retry_max of its own.';
+COMMENT ON COLUMN quota.classes.retry_max IS 'Instead of the provider''s retry_max, also where that provider''s retry_base is above it; NULL = as the provider says.';
 INSERT INTO quota.classes (class, rank, reserve, max_fill) VALUES
 	('interactive', 1, 0, 1), ('event', 2, 0, 0.95), ('batch', 3, 0.05, 0.9);
 
