@@ -18,6 +18,8 @@
  */
 #include "flow_gate.h"
 
+#include "shed.h"
+
 /* Weight of a tenant whose row has not been read yet */
 #define UNKNOWN_WEIGHT_MILLI 1000
 
@@ -265,7 +267,7 @@ share_is_forgettable(QuotaShare *share, const QuotaClass *class,
 					 bool class_is_busy)
 {
 	return share->nflows == 0 && pg_atomic_read_u32(&share->pins) == 0 &&
-		(!class_is_busy || share->tag.start <= class->clock.now);
+		!shed_needs(share) && (!class_is_busy || share->tag.start <= class->clock.now);
 }
 
 /* Nobody names it, it pays for no bucket, and it is in no list. */

@@ -59,14 +59,10 @@
 
 #include "access/xact.h"
 #include "error.h"
-#include "event.h"
 #include "flow.h"
-#include "miscadmin.h"
+#include "shed.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
-
-/* An event of shed jobs of one tenant and provider at most so often. */
-#define SHED_EVENT_NS (60 * QUOTA_NS_PER_S)
 
 /* Rows of one flow that have a place and have not been written yet. */
 typedef struct Pending
@@ -143,30 +139,6 @@ has_room(const QuotaFlow *flow, const QuotaJobRules *rules, int64 now_ns,
 	return refusal->limit_name == NULL;
 }
 
-/* Counts a job that was refused, and tells of it if it is time.  Slot lock held. */
-static void
-shed(const QuotaFlow *flow, const PlaceRefusal *refusal, int64 now_ns)
-{
-	const QuotaShare *share = share_of(flow);
-	const QuotaSlot *slot = slot_of(flow);
-	QuotaTenant *tenant = tenant_of(share);
-	char		detail[256];
-
-	tenant->shed++;
-	tenant->shed_untold++;
-	if (tenant->shed_told_ns != 0 &&
-		now_ns - tenant->shed_told_ns < SHED_EVENT_NS)
-		return;
-	snprintf(detail, sizeof(detail),
-			 "class %s: limit of the %s is " INT64_FORMAT "; " INT64_FORMAT
-			 " refused since the last such event",
-			 slot->classes[share->class_index].name, refusal->limit_name,
-			 refusal->most, tenant->shed_untold);
-	quota_event(MyDatabaseId, "shed", slot->provider, tenant->name, detail);
-	tenant->shed_told_ns = now_ns;
-	tenant->shed_untold = 0;
-}
-
 /* ---- taking ---- */
 
 /* Takes a place, or says why not.  No lock held; throws. */
@@ -187,7 +159,7 @@ take(KnownFlow *known, PlaceRefusal *refusal)
 	if (room)
 		journal_note(flow, &note);
 	else
-		shed(&quota_flows[flow], refusal, now_ns);
+		shed_note(flow, refusal, now_ns);
 	LWLockRelease(&quota_slots[known->slot].lock);
 	return room;
 }

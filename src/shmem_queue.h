@@ -41,6 +41,9 @@ typedef struct QuotaTenant
 	int64		shed;			/* jobs refused because a queue was full, */
 	int64		shed_untold;	/* and since the last event told of them, */
 	int64		shed_told_ns;	/* which was then; 0 = never */
+	uint32		shed_class;		/* of the last one untold, by index, and the */
+	int64		shed_most;		/* bound that it met, */
+	char		shed_limit[16]; /* whose is this; see shed.h */
 	dlist_head	shares;
 	dlist_head	blocked;		/* its flows that wait for an event */
 	char		name[QUOTA_NAME_LEN];

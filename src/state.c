@@ -36,6 +36,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/pg_crc32c.h"
+#include "shed.h"
 #include "state.h"
 #include "state_file.h"
 #include "storage/fd.h"
@@ -213,6 +214,7 @@ quota_state_save(int code, Datum arg)
 	if (code != 0 || IsUnderPostmaster || quota_shared == NULL ||
 		!identify_shutdown(&header))
 		return;
+	shed_tell_all();
 	fill_header(&header);
 
 	INIT_CRC32C(writer.crc);

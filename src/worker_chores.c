@@ -32,6 +32,7 @@
 #include "permit.h"
 #include "pgstat.h"
 #include "row_role.h"
+#include "shed.h"
 #include "storage/lock.h"
 #include "trim.h"
 #include "utils/inval.h"
@@ -99,6 +100,13 @@ static int64
 fail_late_jobs(Run *run)
 {
 	return job_deadline_walk(run->slot, run->until_ns);
+}
+
+/* See shed.h. */
+static int64
+tell_shed(Run *run)
+{
+	return shed_tell(MyDatabaseId, quota_now_ns());
 }
 
 /* Moves events from the ring to the table. */
@@ -203,6 +211,7 @@ static const struct
 	{load_queue, "loading the queue"},
 	{fail_late_jobs, "failing jobs that were not started in time"},
 	{expire_permits, "expiring permits"},
+	{tell_shed, "telling of refused jobs"},
 	{write_events, "writing events"},
 	{send_notices, "telling of finished jobs"},
 	{expire_holds, "expiring holds"},

@@ -14,7 +14,7 @@ COMMENT ON SEQUENCE quota.events_id_seq IS 'Numbers of events.';
 COMMENT ON COLUMN quota.events.id IS 'Order in which events were written.';
 COMMENT ON COLUMN quota.events.at IS 'When it happened.';
 COMMENT ON COLUMN quota.events.kind IS
-'tier_changed, suspended, resumed: a tenant was changed. shed: jobs were refused because a queue was full; told at the first one, then at most once a minute for a tenant and provider. exhausted: an allowance refused a call for the first time in its period. lost_permit: a permit was never settled before its lifetime ended. trim_refused: finished jobs or events are not deleted by the background worker, see "Rights" in README.md. events_lost: events came faster than they could be written; detail says how many are missing.';
+'tier_changed, suspended, resumed: a tenant was changed. shed: jobs were refused because a queue was full; told at the first one, then once a minute for a tenant and provider, with how many there were and why the last one was; a crash loses those of the last minute. exhausted: an allowance refused a call for the first time in its period. lost_permit: a permit was never settled before its lifetime ended. trim_refused: finished jobs or events are not deleted by the background worker, see "Rights" in README.md. events_lost: events came faster than they could be written; detail says how many are missing.';
 COMMENT ON COLUMN quota.events.provider IS 'The provider concerned, if it is one.';
 COMMENT ON COLUMN quota.events.tenant IS 'The tenant concerned, if it is one.';
 COMMENT ON COLUMN quota.events.detail IS 'For people to read.';
@@ -120,7 +120,7 @@ COMMENT ON COLUMN quota.stat_tenants.unfinished IS
 COMMENT ON COLUMN quota.stat_tenants.enqueuing IS
 'Places in the queue that open transactions have taken.';
 COMMENT ON COLUMN quota.stat_tenants.shed IS
-'Jobs refused because a queue was full, also in transactions that rolled back.';
+'Jobs refused because a queue was full, also in transactions that rolled back. Events of kind shed keep over a crash what was refused.';
 COMMENT ON COLUMN quota.stat_tenants.buckets IS
 'Buckets in shared memory it has for itself.';
 

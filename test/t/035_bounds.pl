@@ -200,23 +200,44 @@ is($node->safe_psql('restored',
 		"SELECT unfinished, enqueuing FROM quota.stat_tenants WHERE tenant = 'hot'"),
 	"$bound|0", 'the same when the bound is there first');
 
-# ---- what was shed is told at once, then at most once a minute ----
+# ---- what was shed is told at once, then once a minute ----
 
+# the events, once there are so many
+sub told
+{
+	my ($events) = @_;
+	$node->poll_query_until('postgres',
+		"SELECT count(*) >= $events FROM quota.events WHERE kind = 'shed' AND tenant = 'quiet'")
+	  or die 'no event of what was shed';
+	return value("SELECT at AT TIME ZONE 'UTC', provider, detail FROM quota.events WHERE kind = 'shed' AND tenant = 'quiet' ORDER BY id");
+}
+
+my $one = 'refused since the last such event';
 clock_set($node, '2030-01-01 00:00:00+00');
 value("INSERT INTO quota.tenants (tenant, tier, max_queued) VALUES ('quiet', 'basic', 0)");
-value("SELECT count(*) FROM generate_series(1, 5) i, quota_enqueue('quiet', 'p', to_jsonb(i), class => 'batch')");
+value("SELECT reason FROM quota_enqueue('quiet', 'p', class => 'batch')");
+my $told = "2030-01-01 00:00:00|p|class batch: limit of the tenant is 0; 1 $one";
+is(told(1), $told, 'the first one is told at once');
+$node->poll_query_until('postgres',
+	"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'quota worker'")
+  or die 'a worker stays';
+value("SELECT count(*) FROM generate_series(1, 4) i, quota_enqueue('quiet', 'p', to_jsonb(i), class => 'batch')");
 clock_advance($node, '59 s');
 is(value("BEGIN; SELECT reason FROM quota_enqueue('quiet', 'p'); ROLLBACK"), 'queue_full', 'refused in a transaction that rolls back');
+is(told(1), $told, 'nothing more within a minute');
 clock_advance($node, '1 s');
+$told .= "\n2030-01-01 00:01:00|p|class event: limit of the tenant is 0; 5 $one";
+is(told(2), $told, 'what nobody came after is told when the minute is over');
+clock_advance($node, '60 s');
 like((session($node)->fails("INSERT INTO quota.jobs (tenant, provider) VALUES ('quiet', 'p')")),
 	qr/the queue of tenant "quiet" at provider "p" is full/, 'refused by an INSERT');
-$node->poll_query_until('postgres',
-	"SELECT count(*) >= 2 FROM quota.events WHERE kind = 'shed' AND tenant = 'quiet'")
-  or die 'no events of what was shed';
-is(value("SELECT at AT TIME ZONE 'UTC', provider, detail FROM quota.events WHERE kind = 'shed' AND tenant = 'quiet' ORDER BY id"),
-	"2030-01-01 00:00:00|p|class batch: limit of the tenant is 0; 1 refused since the last such event\n" .
-	"2030-01-01 00:01:00|p|class event: limit of the tenant is 0; 6 refused since the last such event",
-	'two events tell of seven jobs');
-is(value("SELECT shed FROM quota.stat_tenants WHERE tenant = 'quiet'"), 7, 'which are counted');
+$told .= "\n2030-01-01 00:02:00|p|class event: limit of the tenant is 0; 1 $one";
+is(told(3), $told, 'at once again after a quiet minute');
+value("SELECT count(*) FROM generate_series(1, 2) i, quota_enqueue('quiet', 'p', to_jsonb(i), class => 'batch')");
+clock_advance($node, '10 s');
+$node->restart;
+$told .= "\n2030-01-01 00:02:10|p|class batch: limit of the tenant is 0; 2 $one";
+is(told(4), $told, 'a shutdown tells what is left');
+is(value("SELECT shed FROM quota.stat_tenants WHERE tenant = 'quiet'"), 9, 'and keeps the count');
 
 done_testing();
