@@ -48,7 +48,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = (
-	qw(new_node configure clock_advance clock_set psql_value session wait_event wait_until),
+	qw(new_node configure clock_advance clock_set psql_value session wait_event wait_until
+	  crash_backend),
 	@PostgreSQL::Test::Utils::EXPORT,
 	@Test::More::EXPORT);
 
@@ -194,8 +195,6 @@ sub wait_event
 
 Waits until the function says yes, as poll_query_until does without a server.
 
-=back
-
 =cut
 
 sub wait_until
@@ -207,6 +206,32 @@ sub wait_until
 		select undef, undef, undef, 0.1;
 	}
 	die "timed out: $what";
+}
+
+=pod
+
+=item crash_backend($node, $pid)
+
+Kills a process of the server as the kernel would, and waits until the server
+has restarted.  The log tells when: a client that asks too early may be let in by
+the server that is about to stop, or die of a broken pipe.
+
+=back
+
+=cut
+
+sub crash_backend
+{
+	my ($node, $pid) = @_;
+	my $offset = -s $node->logfile;
+	kill('KILL', $pid) or die "could not kill $pid: $!";
+	wait_until(
+		'restart of the server',
+		sub {
+			slurp_file($node->logfile, $offset) =~
+			  /reinitializing.*ready to accept connections/s;
+		});
+	return;
 }
 
 =pod
@@ -412,7 +437,7 @@ sub kill_client
 =item $session->kill_backend($signal)
 
 Sends the backend a signal: C<'TERM'> (the default) ends the session, C<'INT'>
-cancels its query, C<'KILL'> makes the whole server restart.
+cancels its query.  (To kill it: crash_backend.)
 
 =back
 

@@ -20,16 +20,12 @@ sub acquire
 # kills a backend as the kernel would, and waits until the server is back
 sub crash
 {
-	my $log = -s $node->logfile;
 	my $victim = session($node);
 
 	$victim->query_async(
 		"BEGIN; SELECT quota_acquire('t', 'credits'); SELECT pg_sleep(600)");
 	wait_event($victim, 'Timeout', 'PgSleep');
-	kill 'KILL', $victim->pid;
-	$node->wait_for_log(qr/all server processes terminated; reinitializing/,
-		$log);
-	$node->poll_query_until('postgres', 'SELECT true');
+	crash_backend($node, $victim->pid);
 	return;
 }
 

@@ -316,8 +316,7 @@ $victim->query('BEGIN');
 is($victim->query("SELECT count(*) FROM quota_dequeue('q')"),
 	'1', 'the second place is taken by an open transaction');
 $node->safe_psql('postgres', 'CHECKPOINT');
-kill 'KILL', $victim->pid;
-$node->poll_query_until('postgres', 'SELECT true');
+crash_backend($node, $victim->pid);
 $claim = "SELECT count(*) FROM quota_dequeue('q', 5, lease => '20 hours')";
 is(value($claim), '0', 'until permits are over that may be unknown, nothing runs');
 clock_advance($node, '2 hours');
@@ -328,9 +327,7 @@ is(value('SELECT * FROM wrong'), '', 'counts are right then');
 crash();
 $stopper = stopper();
 $counter = start_count();
-kill 'KILL', $counter->pid;
-$node->poll_query_until('postgres',
-	"SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event = 'advisory'");
+crash_backend($node, $counter->pid);
 value("SELECT count(*) FROM quota_dequeue('none')");
 is(value('SELECT * FROM wrong'), '', 'a count that was killed is done again');
 

@@ -173,9 +173,8 @@ for my $round (1 .. $rounds)
 		sleep(0.3);
 	}
 	my @pids = backends();
-	kill('KILL', $pids[ rand @pids ]) if @pids && $round % 2 == 0;
+	crash_backend($node, $pids[ rand @pids ]) if @pids && $round % 2 == 0;
 	$bench->finish;
-	$node->poll_query_until('postgres', 'SELECT true') or die 'the server is gone';
 }
 
 # Every client has ended; the workers of quota have not.
