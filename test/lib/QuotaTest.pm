@@ -48,8 +48,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = (
-	qw(new_node configure clock_advance clock_set psql_value session wait_event wait_until
-	  crash_backend),
+	qw(new_node configure crash crash_backend clock_advance clock_set psql_value
+	  session wait_event wait_gone wait_until),
 	@PostgreSQL::Test::Utils::EXPORT,
 	@Test::More::EXPORT);
 
@@ -111,6 +111,46 @@ sub configure
 		$value =~ s/'/''/g;
 		$node->append_conf('postgresql.conf', "$setting = '$value'");
 	}
+	return;
+}
+
+=pod
+
+=item crash($node)
+
+Stops the node at once, which is a crash, and starts it again.
+
+=cut
+
+sub crash
+{
+	my ($node) = @_;
+	$node->stop('immediate');
+	$node->start;
+	return;
+}
+
+=pod
+
+=item crash_backend($node, $pid)
+
+Kills a process of the server as the kernel would, and waits until the server
+has restarted.  The log tells when: a client that asks too early may be let in by
+the server that is about to stop, or die of a broken pipe.
+
+=cut
+
+sub crash_backend
+{
+	my ($node, $pid) = @_;
+	my $offset = -s $node->logfile;
+	kill('KILL', $pid) or die "could not kill $pid: $!";
+	wait_until(
+		'restart of the server',
+		sub {
+			slurp_file($node->logfile, $offset) =~
+			  /reinitializing.*ready to accept connections/s;
+		});
 	return;
 }
 
@@ -191,9 +231,29 @@ sub wait_event
 
 =pod
 
+=item wait_gone($node, @pids)
+
+Waits until these backends have ended, so that what they held is given back.
+
+=cut
+
+sub wait_gone
+{
+	my ($node, @pids) = @_;
+	my $pids = join(', ', @pids);
+	$node->poll_query_until('postgres',
+		"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid IN ($pids))")
+	  or die "some backend of $pids does not end";
+	return 1;
+}
+
+=pod
+
 =item wait_until($what, $condition)
 
 Waits until the function says yes, as poll_query_until does without a server.
+
+=back
 
 =cut
 
@@ -206,32 +266,6 @@ sub wait_until
 		select undef, undef, undef, 0.1;
 	}
 	die "timed out: $what";
-}
-
-=pod
-
-=item crash_backend($node, $pid)
-
-Kills a process of the server as the kernel would, and waits until the server
-has restarted.  The log tells when: a client that asks too early may be let in by
-the server that is about to stop, or die of a broken pipe.
-
-=back
-
-=cut
-
-sub crash_backend
-{
-	my ($node, $pid) = @_;
-	my $offset = -s $node->logfile;
-	kill('KILL', $pid) or die "could not kill $pid: $!";
-	wait_until(
-		'restart of the server',
-		sub {
-			slurp_file($node->logfile, $offset) =~
-			  /reinitializing.*ready to accept connections/s;
-		});
-	return;
 }
 
 =pod
@@ -412,7 +446,9 @@ sub quit
 		$self->{timeout}->start;
 		$self->{psql}->pump while $self->{psql}->pumpable;
 	}
-	return $self->_gone;
+	$self->{psql}->finish;
+	QuotaTest::wait_gone($self->{node}, $self->{pid});
+	return;
 }
 
 =pod
@@ -476,16 +512,6 @@ sub _ended
 	my $end = qr/^\Q$marker\E $self->{sent}\n/m;
 	return 1 if $self->{out} =~ $end && $self->{err} =~ $end;
 	return !$self->{psql}->pumpable;
-}
-
-# A backend outlives its client for a moment.
-sub _gone
-{
-	my ($self) = @_;
-	$self->{psql}->finish;
-	return $self->{node}->poll_query_until('postgres',
-		"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $self->{pid})"
-	);
 }
 
 1;

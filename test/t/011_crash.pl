@@ -18,7 +18,7 @@ sub acquire
 }
 
 # kills a backend as the kernel would, and waits until the server is back
-sub crash
+sub kill_backend
 {
 	my $victim = session($node);
 
@@ -46,7 +46,7 @@ clock_set($node, '2020-01-15 00:00:00+00');
 is(acquire($_), 'ok', "a call to $_") foreach qw(rate slots credits);
 psql_value($node, "SELECT quota_settle((quota_acquire('t', 'credits')).permit)");
 
-crash();
+kill_backend();
 
 # Stops the clock, in the period of the credits; to the past, as a step forward
 # would be an hour to refill in.
@@ -79,8 +79,7 @@ is(acquire('rate'), 'rate_limited', 'no faster than it should');
 # an immediate shutdown is a crash as well
 $node->restart;
 is(acquire('rate'), 'rate_limited', 'a clean restart later is exact');
-$node->stop('immediate');
-$node->start;
+crash($node);
 clock_set($node, '2020-01-15 00:00:00+00');
 is(acquire('new'), 'rate_limited', 'what was new has become old');
 is(acquire('slots'), 'concurrency_limited', 'permits are unknown again');

@@ -1,9 +1,11 @@
+# Copyright (c) 2026, the quota authors
+
 # G16: what happened is kept: the first refusal of an allowance in its period,
 # and a permit that nobody settled.
+
 use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::RealBin/../lib";
+use warnings FATAL => 'all';
+use lib 'test/lib';
 use QuotaTest;
 
 my $node = new_node('events');

@@ -112,9 +112,7 @@ sub same
 sub is_gone
 {
 	my ($session) = @_;
-	return $node->poll_query_until('postgres',
-		'SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = '
-		  . $session->pid . ')');
+	return wait_gone($node, $session->pid);
 }
 
 sub sleeping

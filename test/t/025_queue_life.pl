@@ -35,24 +35,12 @@ my $node = new_node(
 	'max_logical_replication_workers' => 0);
 my $claim = "SELECT payload FROM quota_dequeue('p', lease => '2 h')";
 
-sub restart
-{
-	my ($mode) = @_;
-	$node->stop($mode);
-	$node->start;
-	return;
-}
-
 # As an administrator does; its client goes by itself.
 sub end_backend
 {
 	my ($session) = @_;
-	my $pid = $session->pid;
 	$session->kill_backend('TERM');
-	$node->poll_query_until('postgres',
-		"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)")
-	  or die "backend $pid does not end";
-	return;
+	return wait_gone($node, $session->pid);
 }
 
 $node->safe_psql('postgres', $setup);
@@ -110,7 +98,7 @@ $node->safe_psql(
 jobs($node, 'u', "'c'", 4, 5);
 is(psql_value($node, $claim), 4, 'one job of the connection');
 is(psql_value($node, $claim), '', 'and no more');
-restart('immediate');
+crash($node);
 clock_advance($node, '3 min');
 is(psql_value($node, $claim), '',
 	'a job in flight before a crash still holds its connection');
@@ -118,7 +106,7 @@ psql_value($node, "SELECT quota_complete(id, attempt) FROM quota.jobs WHERE payl
 is(psql_value($node, $claim), 5, 'until it is complete');
 
 jobs($node, 'u', "'c'", 8);
-restart('immediate');
+crash($node);
 clock_advance($node, '3 min');
 psql_value($node, q{
 	BEGIN;
@@ -134,7 +122,7 @@ foreach my $lock ('LOCK TABLE quota.tenants IN ACCESS EXCLUSIVE MODE',
 	'REINDEX INDEX quota.tenants_pkey',
 	'LOCK TABLE quota.leases IN ACCESS EXCLUSIVE MODE')
 {
-	restart('immediate');
+	crash($node);
 	$owner = session($node);
 	$owner->query("BEGIN; $lock; SET statement_timeout = $timeout");
 	$first = session($node);
@@ -157,17 +145,17 @@ $node->safe_psql(
 	$$ BEGIN INSERT INTO audit VALUES (NEW.payload); RETURN NEW; END $$;
 	CREATE TRIGGER audit BEFORE INSERT ON quota.jobs FOR EACH ROW EXECUTE FUNCTION audit()});
 my $depth = "SELECT sum(depth) FROM quota.stat_flows WHERE tenant = 't'";
-restart('fast');
+$node->restart;
 psql_value($node, "INSERT INTO quota.jobs (tenant, provider, payload)
 	SELECT 't', 'p', '7' FROM generate_series(1, 3)");
 is(psql_value($node, $depth), 3, 'each row of the first statement counts once');
-restart('fast');
+$node->restart;
 psql_value($node, "BEGIN; INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('t', 'p', '7'); ROLLBACK");
 is(psql_value($node, $depth), 3, 'and none of one that rolls back');
 
 # ---- nor does it lock what it reads ----
 
-restart('fast');
+$node->restart;
 my $serializable = session($node);
 $serializable->query("BEGIN ISOLATION LEVEL SERIALIZABLE; $claim");
 is( $serializable->query(

@@ -13,13 +13,6 @@ use QuotaTest;
 my $node = new_node('main', 'restart_after_crash' => 'on',
 	'log_min_messages' => 'debug1');
 
-sub crash
-{
-	$node->stop('immediate');
-	$node->start;
-	return;
-}
-
 sub level
 {
 	my ($tenant) = @_;
@@ -58,7 +51,7 @@ my $period = q{SELECT used, period_start::date FROM quota_balance('t', 'credits'
 clock_set($node, '2026-02-01 00:00:00+00');
 psql_value($node, "SELECT quota_settle(permit) FROM quota_acquire('t', 'credits')");
 is(psql_value($node, $period), '10|2026-02-01', 'a new period');
-crash();
+crash($node);
 clock_set($node, '2026-01-31 00:00:00+00');
 is(psql_value($node, $period), '10|2026-02-01',
 	'does not go back to the old one with the clock, though loaded anew');

@@ -1,9 +1,11 @@
+# Copyright (c) 2026, the quota authors
+
 # G13: when a table of shared memory is full the answer is a clear error that names
 # the setting, nothing is lost or leaked, and what becomes idle makes room again.
+
 use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::RealBin/../lib";
+use warnings FATAL => 'all';
+use lib 'test/lib';
 use QuotaTest;
 
 my $node = new_node('full',

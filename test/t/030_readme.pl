@@ -1,11 +1,13 @@
+# Copyright (c) 2026, the quota authors
+
 # What the README shows in SQL runs as printed, in a new database.
+
 use strict;
-use warnings;
-use FindBin;
-use lib "$FindBin::RealBin/../lib";
+use warnings FATAL => 'all';
+use lib 'test/lib';
 use QuotaTest;
 
-my $readme = slurp_file("$FindBin::RealBin/../../README.md");
+my $readme = slurp_file('README.md');
 my ($sql) = $readme =~ /## Quick start.*?```sql\n(.*?)```/s;
 ok($sql, 'the README has a quick start');
 

@@ -1,4 +1,3 @@
-
 # Copyright (c) 2026, the quota authors
 
 # G8 with limits that several tenants share: whoever waits in line, whatever is
@@ -279,8 +278,7 @@ $holder->query('BEGIN');
 is($holder->query("SELECT tenant FROM quota_dequeue('turn')"), 't2', 'a session has the turn');
 is($main->query("SELECT tenant FROM quota_dequeue('turn')"), '', 'nobody else runs');
 $holder->kill_backend;
-$node->poll_query_until('postgres',
-	'SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = ' . $holder->pid . ')');
+wait_gone($node, $holder->pid);
 is($main->query("SELECT count(*) FROM quota_dequeue('turn')"), 1, 'it dies: somebody else has it');
 $main->query("SELECT quota_complete(id, attempt) FROM quota.jobs WHERE provider = 'turn' AND state = 'running'");
 

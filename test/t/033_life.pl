@@ -92,8 +92,7 @@ is(value($claim), 'asked too', 'another one');
 is(value("SELECT quota_cancel(job('asked')), quota_cancel(job('asked too'))"),
 	'requested|requested', 'their workers are asked to stop');
 value(add('crash', '1 h'));
-$node->stop('immediate');
-$node->start;
+crash($node);
 is(value("SELECT cancel_requested FROM quota_extend_job(job('asked'), 1, '1 h')"),
 	't', 'a request to cancel survives a crash');
 is(value("SELECT quota_fail(job('asked'), 1, 'stopped')"), 'cancelled', 'and is obeyed');
@@ -181,8 +180,7 @@ value('DROP TRIGGER keep ON quota.jobs');
 
 # the wall clock is set forward, the other one not
 value(add('far', '1 day'));
-$node->stop('immediate');
-$node->start;
+crash($node);
 clock_set($node, '2031-01-01 00:00:00+00');
 failed('far', 'a start_before outlives a crash');
 is(value('SELECT * FROM quota_audit()'), '', 'all is well');

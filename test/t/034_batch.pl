@@ -100,8 +100,7 @@ $session->query('ROLLBACK TO s');
 is(value($used), '2', 'a savepoint gives back one');
 $session->query($batch);
 $session->kill_backend;
-$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = ' . $session->pid)
-  or die 'the backend did not end';
+wait_gone($node, $session->pid);
 is(value($used), '0', 'terminated: nothing is in flight');
 is(value($counts), '8 0', 'all jobs wait again');
 is(value($credits), $before, 'credits are back');

@@ -262,10 +262,8 @@ is($t->query("CALL quota_wait('free', '10 ms')"), '', 'the timeout ends a wait')
 @w = workers(3, 'free', '-c client_connection_check_interval=100ms');
 $w[0]->kill_backend('TERM');
 $w[1]->kill_client;
-ok( $node->poll_query_until('postgres',
-		'SELECT count(*) = 0 FROM pg_stat_activity WHERE pid IN ('
-		  . $w[0]->pid . ',' . $w[1]->pid . ')'),
-	'terminated, and the client killed: both sessions have ended');
+wait_gone($node, $w[0]->pid, $w[1]->pid);
+pass('terminated, and the client killed: both sessions have ended');
 enqueue('free');
 is($w[2]->wait, 'claimed 1', 'the third goes on');
 like($t->fails("SET statement_timeout = '50 ms'; CALL quota_wait('free')"),

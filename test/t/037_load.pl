@@ -62,14 +62,6 @@ $node->safe_psql(
 		DELETE FROM quota.jobs WHERE id = model.id;
 	END $$});
 
-# the server is killed, and nobody has used the queue since
-sub crash
-{
-	$node->stop('immediate');
-	$node->start;
-	return;
-}
-
 # a session that counts, when it is allowed to
 sub start_count
 {
@@ -90,7 +82,7 @@ sub stopper
 
 value("SELECT enqueue('own', 'p', 3)");
 value("SELECT id FROM quota_dequeue('p')");
-crash();
+crash($node);
 value("SELECT count(*) FROM quota_dequeue('none')");
 is(value('SELECT count(*) FROM wrong'), '0', 'a small queue is counted at once');
 is(value("SELECT depth || ' ' || in_flight FROM quota.stat_flows"),
@@ -113,7 +105,7 @@ value("INSERT INTO quota.jobs (tenant, provider, run_at)
 	VALUES ('later', 'p', now() + '1 day'), ('later', 'p', now() + '1 day')");
 value("SELECT enqueue('capped', 'q', 5), enqueue('busy', 'p', 20)");
 value("SELECT count(*) FROM quota_dequeue('q', 2, lease => '1 hour')");
-crash();
+crash($node);
 
 my $stopper = stopper();
 
@@ -186,15 +178,14 @@ is(value('SELECT * FROM wrong'), '', 'counts are right at the end');
 
 # ---- what may stop a count ----
 
-crash();
+crash($node);
 $stopper = stopper();
 value("SELECT enqueue('busy', 'p', 5)");
 $counter = start_count();
 value("SELECT enqueue('busy', 'p', 5)");
 my $pid = $counter->pid;
 value("SELECT pg_terminate_backend($pid)");
-$node->poll_query_until('postgres',
-	"SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid");
+wait_gone($node, $pid);
 is(value('SELECT count(depth) FROM quota.stat_flows'),
 	'0', 'a count that was ended has counted nothing');
 value("SELECT enqueue('busy', 'p', 5)");
@@ -207,7 +198,7 @@ is(value('SELECT * FROM wrong'), '', 'the next count does it');
 # ---- who counts ----
 
 # a serializable transaction is not blamed for what it reads to count
-crash();
+crash($node);
 $counter = session($node);
 $counter->query('BEGIN ISOLATION LEVEL SERIALIZABLE');
 $counter->query("SELECT count(*) FROM quota_dequeue('none')");
@@ -225,7 +216,7 @@ is( value("SELECT count(*) FROM quota_dequeue('p', 1000) WHERE attempt = 1"),
 # one with an old snapshot, that has written jobs itself
 foreach my $end (qw(COMMIT ROLLBACK))
 {
-	crash();
+	crash($node);
 	$counter = session($node);
 	$counter->query('BEGIN ISOLATION LEVEL REPEATABLE READ');
 	$counter->query('SELECT 1');
@@ -246,7 +237,7 @@ foreach my $end (qw(COMMIT ROLLBACK))
 foreach my $query ("SELECT sum(queued) FROM quota_next_at('p')",
 	"SELECT quota_drain_time('p')")
 {
-	crash();
+	crash($node);
 	value($query);
 	is( value('SELECT count(*) > 0 AND count(*) = count(depth) FROM quota.stat_flows'),
 		't', "$query counts");
@@ -277,7 +268,7 @@ sub grows
 
 foreach my $round (1 .. 3)
 {
-	crash();
+	crash($node);
 	$stopper = stopper();
 	my $load = IPC::Run::start(
 		[
@@ -324,7 +315,7 @@ is(value($claim), '1', 'then there is one place: what was committed is in flight
 is(value('SELECT * FROM wrong'), '', 'counts are right then');
 
 # who counts is killed
-crash();
+crash($node);
 $stopper = stopper();
 $counter = start_count();
 crash_backend($node, $counter->pid);
@@ -337,7 +328,7 @@ my $is_counted =
   'SELECT count(*) > 0 AND count(depth) = count(*) FROM quota.stat_flows';
 
 configure($node, 'max_worker_processes' => 8);
-crash();
+crash($node);
 ok($node->poll_query_until('postgres', $is_counted),
 	'after a crash a worker loads and counts');
 is(value('SELECT * FROM wrong'), '', 'it counts right');

@@ -10,7 +10,6 @@
 
 use strict;
 use warnings FATAL => 'all';
-
 use lib 'test/lib';
 use IPC::Run;
 use QuotaTest;

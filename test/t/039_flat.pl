@@ -6,7 +6,7 @@
 
 use strict;
 use warnings FATAL => 'all';
-
+use lib 'test/lib';
 use QuotaTest;
 
 my $node = new_node('main', 'autovacuum' => 'off');

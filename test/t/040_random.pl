@@ -1,4 +1,3 @@
-
 # Copyright (c) 2026, the quota authors
 
 # Random work on the queue against a model: G3 (what is rolled back never was), G5
@@ -120,7 +119,7 @@ sub open_worker
 sub reopen
 {
 	my ($w) = @_;
-	$node->poll_query_until('postgres', 'SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = ' . $w->{s}->pid . ')');
+	wait_gone($node, $w->{s}->pid);
 	$w->{s}->kill_client;
 	$w->{s} = open_worker()->{s};
 	return over($w);
@@ -426,16 +425,8 @@ sub restart
 	my ($how) = @_;
 	push @log, "restart: $how";
 	my $wall = $main->query('SELECT quota_clock()');
-	if ($how eq 'immediate')
-	{
-		$node->stop('immediate');
-		$_->kill_client for $main, map { $_->{s} } @workers;
-	}
-	else
-	{
-		$node->stop('fast');
-		$_->kill_client for $main, map { $_->{s} } @workers;
-	}
+	$node->stop($how);
+	$_->kill_client for $main, map { $_->{s} } @workers;
 	over($_) for @workers;
 	$node->start;
 	$main = session($node);
