@@ -61,14 +61,6 @@ enum LeaseColumn
 #define LEASE_RETRY		't'		/* steady time */
 #define LEASE_SCHEDULED 's'		/* wall clock */
 
-/* Attribute numbers of quota.dedupe */
-enum DedupeColumn
-{
-	DEDUPE_PROVIDER = 1,
-	DEDUPE_KEY,
-	DEDUPE_JOB_ID
-};
-
 /* What a flow is the flow of. */
 typedef struct JobNames
 {
@@ -116,12 +108,24 @@ extern bool job_has_names(TupleTableSlot *job, const JobNames *names);
 extern JobFind job_find(RowTable *table, QuotaRelation pkey, int64 id,
 						TupleTableSlot *slot);
 pg_noreturn extern void job_error_running(int64 id);
-extern void job_forget_key(TupleTableSlot *job);
 
 extern void job_write(RowTable *jobs, TupleTableSlot *job,
 					  const RowValues *change);
 extern const RowValues *job_write_take(int64 id);
 
+/* A job that is ready at a time and that nobody runs, or whose worker is unknown. */
+typedef struct JobLease
+{
+	int64		id;
+	int64		flow;
+	int32		attempt;
+	char		state;
+	TimestampTz ready_at;
+	TimestampTz original_at;
+} JobLease;
+
+extern void job_insert_lease(RowTable *leases, const JobLease *lease,
+							 int64 now_ns, JournalNote *note);
 extern int64 job_lease_arg(FunctionCallInfo fcinfo, int i, const char *name);
 
 /* ---- job_flow.c ---- */

@@ -21,10 +21,7 @@
 static bool
 is_unwanted(const JobLanes *lanes)
 {
-	bool		isnull;
-
-	return lanes->was_running &&
-		DatumGetBool(slot_getattr(lanes->lease, LEASE_CANCEL_REQUESTED, &isnull));
+	return lanes->was_running && row_bool(lanes->lease, LEASE_CANCEL_REQUESTED);
 }
 
 /* Its lease has expired and it has no attempt left. */

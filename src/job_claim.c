@@ -26,9 +26,9 @@
  * then nothing is decided in 3, and the try ends when 4 has found the head.
  *
  * A job that will not run any more (job_bury.c) is buried by who finds it, and the
- * try is repeated.  Burying is not what the caller asked for, so
- * after MAX_BURIALS in one call a flow that needs more waits for the next call,
- * and this one goes on with others.
+ * try is repeated.  Burying is not what the caller asked for, so after MAX_BURIALS
+ * in one call a flow that needs more waits for the next call, and this one goes on
+ * with others.
  */
 #include "job_claim.h"
 

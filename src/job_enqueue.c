@@ -19,11 +19,11 @@
 #include "args.h"
 #include "catalog.h"
 #include "funcapi.h"
+#include "job_dedupe.h"
 #include "miscadmin.h"
 #include "place.h"
 #include "subxact.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(quota_enqueue);
@@ -48,34 +48,6 @@ typedef struct Enqueue
 	const char *reason;			/* of quota_enqueued */
 	PlaceRefusal refusal;		/* queue_full */
 } Enqueue;
-
-/* The unfinished job with this key; false when there is none (yet). */
-static bool
-find_key(Datum provider, Datum dedupe_key, int64 *id)
-{
-	RowTable   *dedupe = row_open(QUOTA_REL_DEDUPE);
-	TupleTableSlot *slot = row_slot(dedupe);
-	ScanKeyData keys[2];
-	RowScan    *scan;
-	bool		in_progress;
-	bool		found = false;
-
-	ScanKeyInit(&keys[0], DEDUPE_PROVIDER, BTEqualStrategyNumber, F_TEXTEQ,
-				provider);
-	ScanKeyInit(&keys[1], DEDUPE_KEY, BTEqualStrategyNumber, F_TEXTEQ,
-				dedupe_key);
-	scan = row_scan_begin(dedupe, QUOTA_REL_DEDUPE_PKEY, 2, keys);
-	while (!found && row_scan_next(scan, slot, &in_progress))
-	{
-		if (in_progress)
-			continue;
-		*id = row_int64(slot, DEDUPE_JOB_ID);
-		found = true;
-	}
-	row_scan_end(scan);
-	row_close(dedupe);
-	return found;
-}
 
 /* Inserts the job; no rights are asked.  Throws what the triggers throw. */
 static void
@@ -136,7 +108,7 @@ enqueue_once(Enqueue *e)
 
 	for (int round = 0; round < MAX_ROUNDS; round++)
 	{
-		if (find_key(PG_GETARG_DATUM(1), PG_GETARG_DATUM(ENQUEUE_DEDUPE), &e->id))
+		if (dedupe_find(PG_GETARG_DATUM(1), PG_GETARG_DATUM(ENQUEUE_DEDUPE), &e->id))
 		{
 			e->reason = "duplicate";
 			return;

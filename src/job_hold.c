@@ -7,6 +7,7 @@
 #include "error.h"
 #include "notify.h"
 #include "job_batch.h"
+#include "job_dedupe.h"
 #include "permit.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
@@ -179,9 +180,7 @@ held_running(Held *h, int64 id, int32 attempt)
 bool
 held_cancel_requested(Held *h)
 {
-	bool		isnull;
-
-	return DatumGetBool(slot_getattr(h->lease, LEASE_CANCEL_REQUESTED, &isnull));
+	return row_bool(h->lease, LEASE_CANCEL_REQUESTED);
 }
 
 /* See job_hold.h. */
@@ -249,6 +248,18 @@ held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 	job_note_ended(&h->names, &note, latency_of(h));
 }
 
+/* Its dedupe key, if it has one, is free. */
+static void
+forget_key(TupleTableSlot *job)
+{
+	bool		isnull;
+	Datum		key = slot_getattr(job, JOB_DEDUPE_KEY, &isnull);
+
+	if (!isnull)
+		dedupe_forget(slot_getattr(job, JOB_PROVIDER, &isnull), key,
+					  row_int64(job, JOB_ID));
+}
+
 /* See job_hold.h. */
 void
 job_write_over(RowTable *jobs, TupleTableSlot *job, const char *state,
@@ -256,7 +267,7 @@ job_write_over(RowTable *jobs, TupleTableSlot *job, const char *state,
 {
 	row_set(change, JOB_STATE, CStringGetTextDatum(state));
 	row_set(change, JOB_FINISHED_AT, TimestampTzGetDatum(quota_wall_us()));
-	job_forget_key(job);
+	forget_key(job);
 	notify_note(job, state);
 	job_write(jobs, job, change);
 }

@@ -23,6 +23,7 @@
 #include "access/xact.h"
 #include "error.h"
 #include "job_deadline.h"
+#include "job_dedupe.h"
 #include "job_tuple.h"
 #include "place.h"
 #include "trigger.h"
@@ -199,51 +200,29 @@ static void
 insert_lease(const JobRow *row, Standing standing, JournalNote *note)
 {
 	RowTable   *leases = row_open(QUOTA_REL_LEASES);
-	RowValues	lease = row_values(leases);
 	int64		now_ns = quota_now_ns();
-	TimestampTz wall_us = quota_wall_us();
-	TimestampTz ready_at = quota_steady_of(now_ns);
-	Datum		original = job_row_get(row, JOB_CREATED_AT);
-	char		state = LEASE_RETRY;
+	JobLease	lease = {
+		.id = job_row_int64(row, JOB_ID),.flow = job_row_int64(row, JOB_FLOW),
+		.attempt = DatumGetInt32(job_row_get(row, JOB_ATTEMPT)),
+		.state = LEASE_RETRY,.ready_at = quota_steady_of(now_ns),
+		.original_at = job_row_int64(row, JOB_CREATED_AT)
+	};
 
 	if (standing == STANDING_RUNNING)
 	{
 		/* restored: its worker may still be at it */
-		state = LEASE_RUNNING;
-		ready_at += JOB_DEFAULT_LEASE_NS / QUOTA_NS_PER_US;
+		lease.state = LEASE_RUNNING;
+		lease.ready_at += JOB_DEFAULT_LEASE_NS / QUOTA_NS_PER_US;
 	}
 	else if (standing == STANDING_SCHEDULED)
 	{
-		state = LEASE_SCHEDULED;
-		ready_at = job_row_isnull(row, JOB_RUN_AT) ? wall_us
-			: DatumGetTimestampTz(job_row_get(row, JOB_RUN_AT));
-		original = TimestampTzGetDatum(ready_at);
+		lease.state = LEASE_SCHEDULED;
+		lease.ready_at = job_row_isnull(row, JOB_RUN_AT) ? quota_wall_us()
+			: job_row_int64(row, JOB_RUN_AT);
+		lease.original_at = lease.ready_at;
 	}
-	row_set(&lease, LEASE_JOB_ID, job_row_get(row, JOB_ID));
-	row_set(&lease, LEASE_FLOW, job_row_get(row, JOB_FLOW));
-	row_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(ready_at));
-	row_set(&lease, LEASE_STATE, CharGetDatum(state));
-	row_set(&lease, LEASE_ATTEMPT, job_row_get(row, JOB_ATTEMPT));
-	row_set(&lease, LEASE_ORIGINAL_AT, original);
-	row_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
-	row_insert(leases, &lease);
+	job_insert_lease(leases, &lease, now_ns, note);
 	row_close(leases);
-	note->place = ready_at;
-	note->due_ns = job_due_ns(state, ready_at, now_ns, wall_us);
-}
-
-/* Throws 23505 when an unfinished job of the provider has the key. */
-static void
-insert_key(const JobRow *row)
-{
-	RowTable   *dedupe = row_open(QUOTA_REL_DEDUPE);
-	RowValues	key = row_values(dedupe);
-
-	row_set(&key, DEDUPE_PROVIDER, job_row_get(row, JOB_PROVIDER));
-	row_set(&key, DEDUPE_KEY, job_row_get(row, JOB_DEDUPE_KEY));
-	row_set(&key, DEDUPE_JOB_ID, job_row_get(row, JOB_ID));
-	row_insert(dedupe, &key);
-	row_close(dedupe);
 }
 
 /* 39P01: it is no job of the flow its row says. */
@@ -307,7 +286,8 @@ make_rows(const JobRow *row, Standing standing, JournalNote *note)
 	else
 		insert_lease(row, standing, note);
 	if (!job_row_isnull(row, JOB_DEDUPE_KEY))
-		insert_key(row);
+		dedupe_take(job_row_get(row, JOB_PROVIDER),
+					job_row_get(row, JOB_DEDUPE_KEY), job_row_int64(row, JOB_ID));
 	if (!job_row_isnull(row, JOB_START_BEFORE))
 		job_deadline_note(DatumGetTimestampTz(job_row_get(row, JOB_START_BEFORE)),
 						  true, false);

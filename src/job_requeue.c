@@ -13,7 +13,7 @@
 #include "job_hold.h"
 
 #include "args.h"
-#include "error.h"
+#include "job_dedupe.h"
 #include "job_history.h"
 #include "place.h"
 #include "utils/builtins.h"
@@ -25,39 +25,11 @@ PG_FUNCTION_INFO_V1(quota_requeue);
 static void
 take_key(Held *h)
 {
-	RowTable   *dedupe;
-	RowValues	key;
 	bool		isnull;
-	Datum		value = slot_getattr(h->job, JOB_DEDUPE_KEY, &isnull);
+	Datum		key = slot_getattr(h->job, JOB_DEDUPE_KEY, &isnull);
 
-	if (isnull)
-		return;
-	dedupe = row_open(QUOTA_REL_DEDUPE);
-	key = row_values(dedupe);
-	row_set(&key, DEDUPE_PROVIDER, slot_getattr(h->job, JOB_PROVIDER, &isnull));
-	row_set(&key, DEDUPE_KEY, value);
-	row_set(&key, DEDUPE_JOB_ID, Int64GetDatum(h->id));
-	row_insert(dedupe, &key);
-	row_close(dedupe);
-}
-
-/* A row of quota.leases that is ready then; tells the note. */
-static void
-insert_lease(Held *h, char state, TimestampTz ready_at, TimestampTz original_at,
-			 JournalNote *note)
-{
-	RowValues	lease = row_values(h->leases);
-
-	row_set(&lease, LEASE_JOB_ID, Int64GetDatum(h->id));
-	row_set(&lease, LEASE_FLOW, Int64GetDatum(h->names.hash));
-	row_set(&lease, LEASE_READY_AT, TimestampTzGetDatum(ready_at));
-	row_set(&lease, LEASE_STATE, CharGetDatum(state));
-	row_set(&lease, LEASE_ATTEMPT, Int32GetDatum(row_int32(h->job, JOB_ATTEMPT)));
-	row_set(&lease, LEASE_ORIGINAL_AT, TimestampTzGetDatum(original_at));
-	row_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
-	row_insert(h->leases, &lease);
-	note->place = ready_at;
-	note->due_ns = job_due_ns(state, ready_at, h->now_ns, quota_wall_us());
+	if (!isnull)
+		dedupe_take(slot_getattr(h->job, JOB_PROVIDER, &isnull), key, h->id);
 }
 
 /* Puts the locked job into its lane; returns its state there. */
@@ -67,16 +39,24 @@ enter_lane(Held *h, JournalNote *note)
 	TimestampTz wall_us = quota_wall_us();
 	bool		isnull;
 	Datum		run_at = slot_getattr(h->job, JOB_RUN_AT, &isnull);
+	JobLease	lease = {
+		.id = h->id,.flow = h->names.hash,
+		.attempt = row_int32(h->job, JOB_ATTEMPT)
+	};
 
-	if (row_int32(h->job, JOB_ATTEMPT) > 0)
+	if (lease.attempt > 0)
 	{
-		insert_lease(h, LEASE_RETRY, quota_steady_of(h->now_ns), wall_us, note);
+		lease.state = LEASE_RETRY;
+		lease.ready_at = quota_steady_of(h->now_ns);
+		lease.original_at = wall_us;
+		job_insert_lease(h->leases, &lease, h->now_ns, note);
 		return "queued";
 	}
 	if (!isnull && DatumGetTimestampTz(run_at) > wall_us)
 	{
-		insert_lease(h, LEASE_SCHEDULED, DatumGetTimestampTz(run_at),
-					 DatumGetTimestampTz(run_at), note);
+		lease.state = LEASE_SCHEDULED;
+		lease.ready_at = lease.original_at = DatumGetTimestampTz(run_at);
+		job_insert_lease(h->leases, &lease, h->now_ns, note);
 		return "scheduled";
 	}
 	note->lo = note->hi = h->id;

@@ -1,6 +1,6 @@
 /*
  * job_row.c
- *		Reading and writing rows of quota.jobs, quota.leases and quota.dedupe.
+ *		Reading and writing rows of quota.jobs and quota.leases.
  *
  * Rows are written as the caller, not as the extension's owner: no rights are
  * checked on this path, and a user's own trigger on quota.jobs must not run with
@@ -10,8 +10,7 @@
 
 #include "args.h"
 #include "error.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
+#include "utils/timestamp.h"
 
 /* A row that can't be found may be moving: a dirty scan is repeated. */
 #define FIND_TRIES 3
@@ -147,40 +146,6 @@ job_error_running(int64 id)
 	pg_unreachable();
 }
 
-/* A finished job's dedupe key is free.  Throws 55P03 when somebody locked it. */
-void
-job_forget_key(TupleTableSlot *job)
-{
-	bool		isnull;
-	ScanKeyData keys[2];
-	RowTable   *dedupe;
-	TupleTableSlot *slot;
-	RowScan    *scan;
-	bool		in_progress;
-
-	(void) slot_getattr(job, JOB_DEDUPE_KEY, &isnull);
-	if (isnull)
-		return;
-	dedupe = row_open(QUOTA_REL_DEDUPE);
-	slot = row_slot(dedupe);
-	ScanKeyInit(&keys[0], DEDUPE_PROVIDER, BTEqualStrategyNumber, F_TEXTEQ,
-				slot_getattr(job, JOB_PROVIDER, &isnull));
-	ScanKeyInit(&keys[1], DEDUPE_KEY, BTEqualStrategyNumber, F_TEXTEQ,
-				slot_getattr(job, JOB_DEDUPE_KEY, &isnull));
-	scan = row_scan_begin(dedupe, QUOTA_REL_DEDUPE_PKEY, 2, keys);
-	while (row_scan_next(scan, slot, &in_progress))
-	{
-		if (in_progress || row_int64(slot, DEDUPE_JOB_ID) != row_int64(job, JOB_ID))
-			continue;
-		if (row_lock(dedupe, slot) != ROW_LOCKED)
-			quota_error_job_busy(row_int64(job, JOB_ID));
-		row_delete(dedupe, slot);
-		break;
-	}
-	row_scan_end(scan);
-	row_close(dedupe);
-}
-
 /* ---- writing ---- */
 
 /*
@@ -215,6 +180,26 @@ job_write(RowTable *jobs, TupleTableSlot *job, const RowValues *change)
 		writing = outer;
 	}
 	PG_END_TRY();
+}
+
+/* Inserts the row of quota.leases; says in the note when to look at it. */
+void
+job_insert_lease(RowTable *leases, const JobLease *lease, int64 now_ns,
+				 JournalNote *note)
+{
+	RowValues	row = row_values(leases);
+
+	row_set(&row, LEASE_JOB_ID, Int64GetDatum(lease->id));
+	row_set(&row, LEASE_FLOW, Int64GetDatum(lease->flow));
+	row_set(&row, LEASE_READY_AT, TimestampTzGetDatum(lease->ready_at));
+	row_set(&row, LEASE_STATE, CharGetDatum(lease->state));
+	row_set(&row, LEASE_ATTEMPT, Int32GetDatum(lease->attempt));
+	row_set(&row, LEASE_ORIGINAL_AT, TimestampTzGetDatum(lease->original_at));
+	row_set(&row, LEASE_CANCEL_REQUESTED, BoolGetDatum(false));
+	row_insert(leases, &row);
+	note->place = lease->ready_at;
+	note->due_ns = job_due_ns(lease->state, lease->ready_at, now_ns,
+							  quota_wall_us());
 }
 
 /* The length of a lease in nanoseconds.  Throws 22004, 22023. */

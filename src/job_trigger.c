@@ -12,6 +12,7 @@
 
 #include "error.h"
 #include "job_deadline.h"
+#include "job_dedupe.h"
 #include "job_tuple.h"
 #include "trigger.h"
 #include "utils/datum.h"
@@ -176,17 +177,6 @@ delete_lease(int64 id)
 	row_close(leases);
 }
 
-/* Removes its dedupe key. */
-static void
-forget_key(HeapTuple tuple, TupleDesc desc)
-{
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-
-	ExecStoreHeapTuple(tuple, slot, false);
-	job_forget_key(slot);
-	ExecDropSingleTupleTableSlot(slot);
-}
-
 /* AFTER DELETE: nothing waits any more. */
 Datum
 quota_jobs_after_delete(PG_FUNCTION_ARGS)
@@ -207,7 +197,9 @@ quota_jobs_after_delete(PG_FUNCTION_ARGS)
 	if (standing != STANDING_FRESH)
 		delete_lease(job_row_int64(&row, JOB_ID));
 	if (!job_row_isnull(&row, JOB_DEDUPE_KEY))
-		forget_key(data->tg_trigtuple, desc);
+		dedupe_forget(job_row_get(&row, JOB_PROVIDER),
+					  job_row_get(&row, JOB_DEDUPE_KEY),
+					  job_row_int64(&row, JOB_ID));
 	job_note(&job_row_flow(&row)->names, &note);
 	return PointerGetDatum(NULL);
 }

@@ -37,6 +37,15 @@ row_char(TupleTableSlot *slot, int column)
 }
 
 /* See row_values.h. */
+bool
+row_bool(TupleTableSlot *slot, int column)
+{
+	bool		isnull;
+
+	return DatumGetBool(slot_getattr(slot, column, &isnull));
+}
+
+/* See row_values.h. */
 int64
 row_int64_or_0(TupleTableSlot *slot, int column)
 {

@@ -12,6 +12,7 @@
 extern int64 row_int64(TupleTableSlot *slot, int column);
 extern int32 row_int32(TupleTableSlot *slot, int column);
 extern char row_char(TupleTableSlot *slot, int column);
+extern bool row_bool(TupleTableSlot *slot, int column);
 
 /* 0 for null; also for times. */
 extern int64 row_int64_or_0(TupleTableSlot *slot, int column);
