@@ -293,3 +293,22 @@ SELECT quota_clock_advance('1 min');
 SELECT tenant, payload, "user", resource FROM quota_dequeue('gates', 10, lease => '1 day');
 CALL gates_finish();
 DELETE FROM quota.limits WHERE provider = 'gates';
+
+-- two limits, of which each job meets both, but the cost map one: two tenants do not
+-- let each other go first for ever
+INSERT INTO quota.limits (provider, name, endpoint, per, kind, amount) VALUES
+	('gates', 'flights', 'a', '{}', 'concurrency', 2),
+	('gates', 'each user', NULL, '{user}', 'concurrency', 1);
+INSERT INTO quota.jobs (tenant, provider, endpoint, payload) SELECT 'gates_1', 'gates', 'a', to_jsonb(i) FROM generate_series(1, 3) i;
+SELECT * FROM gates_claim(10);
+CALL gates_finish();
+INSERT INTO quota.jobs (tenant, provider, endpoint, payload, "user") VALUES ('gates_2', 'gates', 'a', '"ann 1"', 'ann');
+SELECT * FROM gates_claim(10);
+INSERT INTO quota.jobs (tenant, provider, endpoint, payload, "user") VALUES ('gates_3', 'gates', 'a', '"ann 2"', 'ann'), ('gates_4', 'gates', 'a', '"ann 3"', 'ann');
+SELECT * FROM gates_claim(10);
+SELECT quota_complete(id, attempt) FROM quota.jobs WHERE provider = 'gates' AND state = 'running';
+SELECT * FROM gates_claim(10);
+SELECT quota_complete(id, attempt) FROM quota.jobs WHERE provider = 'gates' AND state = 'running';
+SELECT * FROM gates_claim(10);
+CALL gates_finish();
+DELETE FROM quota.limits WHERE provider = 'gates';

@@ -180,8 +180,7 @@ settle(QuotaLine *l)
 		(flow = flow_line_first((uint32) (l - quota_lines))) == NULL)
 		return;
 	flow_line_remove(flow);
-	l->holder = (uint32) (flow - quota_flows);
-	flow_line_update((uint32) (l - quota_lines));
+	flow_line_set_holder((uint32) (l - quota_lines), (uint32) (flow - quota_flows));
 	flow_set_ready(flow);
 }
 
@@ -338,11 +337,10 @@ leave_line(QuotaFlow *flow)
 static void
 drop_turn(QuotaFlow *flow)
 {
-	QuotaLine  *l = &quota_lines[flow->line];
+	uint32		line = flow->line;
 
 	flow->line = QUOTA_NO_INDEX;
-	l->holder = QUOTA_NO_INDEX;
-	flow_line_update((uint32) (l - quota_lines));
+	flow_line_set_holder(line, QUOTA_NO_INDEX);
 }
 
 /* The READY flow has the turn of a line. */

@@ -67,6 +67,9 @@ extern void flow_wait_for(QuotaFlow *flow, uint32 bucket);
 extern uint32 flow_line_get(uint32 slot, const QuotaKey *key, uint32 class_index);
 extern void flow_line_add(QuotaFlow *flow, uint32 line);
 extern void flow_line_remove(QuotaFlow *flow);
+/* The flow, which waits no more, has the turn; QUOTA_NO_INDEX: the holder has it no
+ * longer. */
+extern void flow_line_set_holder(uint32 line, uint32 holder);
 /* Who goes first of those that wait; NULL = nobody waits. */
 extern QuotaFlow *flow_line_first(uint32 line);
 /* Does a go before b, neither of which need wait? */

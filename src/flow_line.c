@@ -15,7 +15,9 @@
  * flows of a share, so endpoints do not multiply it.
  *
  * A share has QUOTA_MAX_STANDINGS of them.  One whose start the line's time has
- * passed says nothing and is replaced.  A share that waits in more lines than that
+ * passed says nothing and is replaced, but not while the share has the turn there:
+ * to be charged provisionally, perhaps in another line, would make it the last that
+ * came here, so that two shares could let each other go first for ever.  A share that waits in more lines than that
  * goes without in the others: there it joins as if it had just been served, so
  * forgetting gains nothing.
  *
@@ -147,7 +149,8 @@ static bool
 is_over(const QuotaStanding *s, uint32 slot)
 {
 	return s->serial == 0 || !is_in(s, s->line, slot) ||
-		(s->nwaiting == 0 && s->tag.start <= quota_lines[s->line].clock.now);
+		(s->nwaiting == 0 && !s->has_turn &&
+		 s->tag.start <= quota_lines[s->line].clock.now);
 }
 
 /* The share's standing in the line; NULL = none. */
@@ -275,6 +278,20 @@ flow_line_remove(QuotaFlow *flow)
 	if (s != NULL && s->nwaiting > 0)
 		s->nwaiting--;
 	flow_line_update(flow->line);
+}
+
+/* See flow_gate.h. */
+void
+flow_line_set_holder(uint32 line, uint32 holder)
+{
+	QuotaLine  *l = &quota_lines[line];
+	uint32		flow = holder == QUOTA_NO_INDEX ? l->holder : holder;
+	QuotaStanding *s = find_standing(share_of(&quota_flows[flow]), line);
+
+	if (s != NULL)
+		s->has_turn = holder != QUOTA_NO_INDEX;
+	l->holder = holder;
+	flow_line_update(line);
 }
 
 /* Sorts a waiting flow by what its standing is now; false when it was. */

@@ -75,6 +75,7 @@ typedef struct QuotaStanding
 {
 	uint32		line;			/* if the serial is this one's */
 	uint32		nwaiting;		/* flows of the share that wait there */
+	bool		has_turn;		/* one of them is the line's holder */
 	uint64		serial;			/* 0 = unused */
 	uint64		since;			/* number of the parking, when tag.start was set */
 	FairTag		tag;
