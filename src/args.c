@@ -36,6 +36,26 @@ quota_arg_name(FunctionCallInfo fcinfo, int i, const char *name, bool required)
 }
 
 /* See args.h. */
+void
+quota_check_provider(const char *provider, const char *argument)
+{
+	if (strlen(provider) >= QUOTA_NAME_LEN)
+		quota_error_too_long(argument, (int) strlen(provider));
+	if (!quota_provider_exists(provider))
+		quota_error_no_such("provider", provider);
+}
+
+/* See args.h. */
+char *
+quota_arg_provider(FunctionCallInfo fcinfo, int i)
+{
+	char	   *provider = quota_arg_text(fcinfo, i, "provider", true);
+
+	quota_check_provider(provider, "provider");
+	return provider;
+}
+
+/* See args.h. */
 int32
 quota_arg_int32(FunctionCallInfo fcinfo, int i, const char *name,
 				int32 min, int32 max)

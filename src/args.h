@@ -15,6 +15,10 @@ extern char *quota_arg_text(FunctionCallInfo fcinfo, int i, const char *name,
 /* The same for what is kept as a name: at most QUOTA_NAME_LEN - 1 bytes (22023). */
 extern char *quota_arg_name(FunctionCallInfo fcinfo, int i, const char *name,
 							bool required);
+/* Name of a provider; throws 22004, and what follows. */
+extern char *quota_arg_provider(FunctionCallInfo fcinfo, int i);
+/* 22023 for a name that is too long, 42704 for one that has no row. */
+extern void quota_check_provider(const char *provider, const char *argument);
 /* NULL is 22004, out of range 22023 */
 extern int32 quota_arg_int32(FunctionCallInfo fcinfo, int i, const char *name,
 							 int32 min, int32 max);

@@ -17,7 +17,6 @@
 #include "catalog.h"
 #include "common/int.h"
 #include "decide.h"
-#include "error.h"
 #include "job.h"
 #include "latency.h"
 #include "miscadmin.h"
@@ -309,10 +308,8 @@ quota_drain_time(PG_FUNCTION_ARGS)
 	Interval   *result;
 
 	quota_enter_primary("quota_drain_time()");
-	d.provider = quota_arg_name(fcinfo, 0, "provider", true);
+	d.provider = quota_arg_provider(fcinfo, 0);
 	extra = quota_arg_int32(fcinfo, 1, "extra_jobs", 0, PG_INT32_MAX);
-	if (!quota_provider_exists(d.provider))
-		quota_error_no_such("provider", d.provider);
 	(void) job_load_counts();
 	slot = quota_slot(MyDatabaseId, quota_catalog()->extension, d.provider);
 	d.loads = make_loads();
@@ -324,6 +321,6 @@ quota_drain_time(PG_FUNCTION_ARGS)
 	if (d.wait_ns == QUOTA_NEVER)
 		PG_RETURN_NULL();
 	result = palloc0(sizeof(Interval));
-	result->time = (d.wait_ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US;
+	result->time = quota_us_up(d.wait_ns);
 	PG_RETURN_INTERVAL_P(result);
 }

@@ -185,7 +185,7 @@ wall_of(int64 at_ns, int64 now_ns, TimestampTz wall_us)
 	if (at_ns == QUOTA_NEVER)
 		return DT_NOEND;
 	/* rounded up: asking then succeeds */
-	return wall_us + (at_ns - now_ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US;
+	return wall_us + quota_us_up(at_ns - now_ns);
 }
 
 /* When a concurrency or allowance bucket can first have more room. */

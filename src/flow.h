@@ -117,7 +117,6 @@ extern void flow_close(uint32 flow, QuotaReason reason, int64 until_ns,
 extern void flow_open(uint32 slot);
 /* An event, for what was closed after the first "parkings" of the slot. */
 extern void flow_open_since(uint32 slot, uint64 parkings);
-extern bool flow_is_closed(uint32 slot, uint32 flow, int64 now_ns);
 /* The one whose turn it is is stopped, and so are all that are READY. */
 extern bool flow_all_stopped(uint32 slot, int64 now_ns);
 /* A claim is worth trying; flow_wake() was called for now. */

@@ -5,11 +5,11 @@
  *
  * A limit that every call meets, and that is short for the flow whose turn it
  * is, stops the flows behind it too, unless something else keeps that flow from
- * running anyway (job_refuse.c).  They stay READY, and the slot
- * is closed: slot->closed says for which flow, why and until when.  Claims don't
- * ask for it, they decide anew; it tells waiters (waiter.c) and views that a
- * claim would be in vain.  So it may be lost at any time, but it must not stay
- * when a claim could succeed:
+ * running anyway (job_refuse.c).  They stay READY, and the slot is closed:
+ * slot->closed says for which flow, why and until when.  Claims don't ask for it,
+ * they decide anew; it tells waiters (waiter.c) and views that a claim would be in
+ * vain.  So it may be lost at any time, but it must not stay when a claim could
+ * succeed:
  *
  * - Its time is over, or it is another flow's turn: flow_may_claim() compares.
  * - Something came back to a limit that every call meets: permit_bucket_opened().
@@ -70,9 +70,9 @@ flow_reopen(const QuotaFlow *flow)
 		flow_open(flow->entry.owner);
 }
 
-/* See flow.h. */
-bool
-flow_is_closed(uint32 slot, uint32 flow, int64 now_ns)
+/* It is closed for this flow, whose turn it is. */
+static bool
+is_closed(uint32 slot, uint32 flow, int64 now_ns)
 {
 	const QuotaClosed *closed = &quota_slots[slot].closed;
 
@@ -100,7 +100,7 @@ whose_turn(uint32 slot, int64 now_ns)
 bool
 flow_all_stopped(uint32 slot, int64 now_ns)
 {
-	return flow_is_closed(slot, whose_turn(slot, now_ns), now_ns);
+	return is_closed(slot, whose_turn(slot, now_ns), now_ns);
 }
 
 /* See flow.h. */
@@ -115,7 +115,7 @@ flow_may_claim(uint32 slot, int64 now_ns)
 
 	if (flow == QUOTA_NO_INDEX)
 		return stale && !dlist_is_empty(&s->blocked);
-	return stale || !flow_is_closed(slot, flow, now_ns);
+	return stale || !is_closed(slot, flow, now_ns);
 }
 
 /* See flow.h. */

@@ -7,7 +7,6 @@
 #include "args.h"
 #include "catalog.h"
 #include "catalog/pg_type.h"
-#include "error.h"
 #include "job_batch.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -49,14 +48,11 @@ check_provider(const Dequeue *d, int i, const char *argument)
 {
 	const char *name = d->claimers[i].provider;
 
-	if (strlen(name) >= QUOTA_NAME_LEN)
-		quota_error_too_long(argument, (int) strlen(name));
+	quota_check_provider(name, argument);
 	for (int k = 0; k < i; k++)
 		if (strcmp(d->claimers[k].provider, name) == 0)
 			error_providers("names a provider twice",
 							psprintf("It is \"%s\".", name));
-	if (!quota_provider_exists(name))
-		quota_error_no_such("provider", name);
 }
 
 /* The providers named by the array.  Throws 22004, 22023. */

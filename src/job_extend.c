@@ -66,7 +66,7 @@ lease_values(const Extended *answer, Datum values[4], bool nulls[4])
 	values[0] = Int64GetDatum(answer->id);
 	values[1] = Int32GetDatum(answer->attempt);
 	values[2] = TimestampTzGetDatum(quota_wall_us() +
-									(answer->left_ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US);
+									quota_us_up(answer->left_ns));
 	values[3] = BoolGetDatum(answer->cancel_requested);
 	nulls[2] = nulls[3] = !running;
 }

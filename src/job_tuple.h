@@ -53,12 +53,14 @@ job_row_get(const JobRow *row, int column)
 	return row->values[column - 1];
 }
 
+/* The column has no value. */
 static inline bool
 job_row_isnull(const JobRow *row, int column)
 {
 	return row->nulls[column - 1];
 }
 
+/* A bigint or time that is not null. */
 static inline int64
 job_row_int64(const JobRow *row, int column)
 {

@@ -10,7 +10,6 @@
 
 #include "catalog.h"
 #include "decide.h"
-#include "error.h"
 #include "args.h"
 #include "funcapi.h"
 #include "job.h"
@@ -40,8 +39,7 @@ wall_of(const FlowList *list, int64 at_ns)
 {
 	if (at_ns == QUOTA_NEVER)
 		return DT_NOEND;
-	return list->wall_us + (Max(at_ns - list->now_ns, 0) + QUOTA_NS_PER_US - 1) /
-		QUOTA_NS_PER_US;
+	return list->wall_us + quota_us_up(Max(at_ns - list->now_ns, 0));
 }
 
 /* What a call of the flow would be told; sets reason, limit and time. */
@@ -106,9 +104,7 @@ quota_next_at(PG_FUNCTION_ARGS)
 
 	quota_enter_primary("quota_next_at()");
 	InitMaterializedSRF(fcinfo, 0);
-	provider = quota_arg_name(fcinfo, 0, "provider", true);
-	if (!quota_provider_exists(provider))
-		quota_error_no_such("provider", provider);
+	provider = quota_arg_provider(fcinfo, 0);
 	(void) job_load_counts();
 	flow_list(quota_slot(MyDatabaseId, quota_catalog()->extension, provider),
 			  &list);

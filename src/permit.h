@@ -134,7 +134,6 @@ extern void permit_relink(uint32 index);
 extern void permit_free(uint32 index);
 extern void permit_unlink(QuotaPermit *p, uint64 parkings);
 extern void permit_move_end(QuotaPermit *p, int64 expires_ns);
-extern uint32 permit_find(int64 id);
 extern int64 permit_new_id(uint32 index);
 extern void permit_start(uint32 index, int64 id, QuotaPermitState state,
 						 uint32 slot, uint32 tenant, int64 now_ns,

@@ -32,8 +32,8 @@ unlock_slots(uint32 owner, uint32 database_slot)
  * The permit's place: where its id says, or, for one that came back after a crash
  * when that was taken, wherever it has this alias.  To be verified.
  */
-uint32
-permit_find(int64 id)
+static uint32
+find(int64 id)
 {
 	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
 
@@ -53,7 +53,7 @@ permit_find(int64 id)
 bool
 permit_is_known(int64 id)
 {
-	return permit_find(id) != QUOTA_NO_INDEX;
+	return find(id) != QUOTA_NO_INDEX;
 }
 
 /* The id names this permit. */
@@ -67,7 +67,7 @@ goes_by(const QuotaPermit *p, int64 id)
 uint32
 permit_lock(int64 id, Oid database, Oid extension)
 {
-	uint32		index = permit_find(id);
+	uint32		index = find(id);
 	QuotaPermit *p;
 
 	if (index == QUOTA_NO_INDEX)

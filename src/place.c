@@ -192,8 +192,7 @@ give_back(uint32 flow, uint32 n)
 TimestampTz
 place_not_before(const PlaceRefusal *refusal)
 {
-	return quota_wall_us() +
-		(refusal->wait_ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US;
+	return quota_wall_us() + quota_us_up(refusal->wait_ns);
 }
 
 /* Whose queue it is. */

@@ -58,6 +58,14 @@ typedef struct QuotaKey
 	uint64		w[2];
 } QuotaKey;
 
+/* Microseconds, rounded up: who asks then does not ask too early. */
+static inline int64
+quota_us_up(int64 ns)
+{
+	return (ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US;
+}
+
+/* The same key. */
 static inline bool
 quota_key_equal(const QuotaKey *a, const QuotaKey *b)
 {

@@ -25,7 +25,6 @@
 #include "job.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "wait.h"
 #include "waiter.h"
@@ -94,14 +93,11 @@ check_context(FunctionCallInfo fcinfo)
  * Throws 22023, 42704, 53400.
  */
 static bool
-add_provider(Slots *slots, const char *provider)
+add_provider(Slots *slots, const char *provider, const char *argument)
 {
 	uint32		slot;
 
-	if (strlen(provider) >= QUOTA_NAME_LEN)
-		quota_error_too_long("provider", (int) strlen(provider));
-	if (!quota_provider_exists(provider))
-		quota_error_no_such("provider", provider);
+	quota_check_provider(provider, argument);
 	slot = quota_slot(MyDatabaseId, quota_catalog()->extension, provider);
 	for (int i = 0; i < slots->n; i++)
 		if (slots->index[i] == slot)
@@ -126,24 +122,16 @@ check_count(int n)
 			 errhint("Let other sessions wait for other providers.")));
 }
 
-/* The same for an array of names; throws also 22004, 54000. */
+/* The same for an array of names; throws also 54000. */
 static bool
-add_providers(Slots *slots, ArrayType *names)
+add_providers(Slots *slots, const QuotaArray *names)
 {
-	Datum	   *elements;
-	bool	   *nulls;
 	bool		wait = true;
-	int			n;
 
-	deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT, &elements,
-					  &nulls, &n);
-	check_count(n);
-	for (int i = 0; i < n; i++)
-	{
-		if (nulls[i])
-			quota_error_null("providers");
-		wait = add_provider(slots, TextDatumGetCString(elements[i])) && wait;
-	}
+	check_count(names->n);
+	for (int i = 0; i < names->n; i++)
+		wait = add_provider(slots, TextDatumGetCString(names->values[i]),
+							"providers") && wait;
 	return wait;
 }
 
@@ -172,7 +160,7 @@ quota_wait(PG_FUNCTION_ARGS)
 	quota_enter_primary("quota_wait()");
 	timeout_ns = quota_arg_interval(fcinfo, 1, "timeout");
 	job_load();
-	if (add_provider(&slots, quota_arg_text(fcinfo, 0, "provider", true)))
+	if (add_provider(&slots, quota_arg_text(fcinfo, 0, "provider", true), "provider"))
 		wait_for(&slots, timeout_ns);
 	PG_RETURN_VOID();
 }
@@ -182,15 +170,15 @@ Datum
 quota_wait_any(PG_FUNCTION_ARGS)
 {
 	Slots		slots = {0};
+	QuotaArray	names;
 	int64		timeout_ns;
 
 	check_context(fcinfo);
 	quota_enter_primary("quota_wait()");
-	if (PG_ARGISNULL(0))
-		quota_error_null("providers");
+	names = quota_arg_array(fcinfo, 0, "providers", TEXTOID, false);
 	timeout_ns = quota_arg_interval(fcinfo, 1, "timeout");
 	job_load();
-	if (add_providers(&slots, PG_GETARG_ARRAYTYPE_P(0)))
+	if (add_providers(&slots, &names))
 		wait_for(&slots, timeout_ns);
 	PG_RETURN_VOID();
 }

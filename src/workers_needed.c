@@ -107,10 +107,8 @@ quota_workers_needed(PG_FUNCTION_ARGS)
 	int32		n;
 
 	quota_enter_primary("quota_workers_needed()");
-	call.provider = quota_arg_name(fcinfo, 0, "provider", true);
+	call.provider = quota_arg_provider(fcinfo, 0);
 	millionths = percentile_arg(fcinfo, 1);
-	if (!quota_provider_exists(call.provider))
-		quota_error_no_such("provider", call.provider);
 	latency_ns = measured(quota_slot(MyDatabaseId, quota_catalog()->extension,
 									 call.provider), millionths);
 	plan = quota_plan_unchecked(&call);
