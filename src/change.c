@@ -99,6 +99,13 @@ change_tenant_generation(Oid extension, const char *tenant)
 		hash % (QUOTA_N_GENERATIONS - GLOBAL_GENERATIONS);
 }
 
+/* See change.h. */
+uint64
+change_count(uint32 generation)
+{
+	return pg_atomic_read_u64(&quota_shared->generations[generation].number);
+}
+
 /* ---- noting ---- */
 
 /* Counts the slots of this database; directory lock held. */

@@ -12,6 +12,8 @@
 /* Indexes into quota_shared->generations. */
 extern uint32 change_global_generation(Oid extension);
 extern uint32 change_tenant_generation(Oid extension, const char *tenant);
+/* How often what this one stands for has changed. */
+extern uint64 change_count(uint32 generation);
 
 typedef enum ChangeKind
 {

@@ -42,13 +42,6 @@ job_lock_flow(const JobNames *names, uint32 *slot)
 	return flow;
 }
 
-/* Notes what the flow of these names will learn.  No lock held; throws. */
-void
-job_note(const JobNames *names, const JournalNote *note)
-{
-	job_note_ended(names, note, -1);
-}
-
 /* See job.h. */
 void
 job_names_of_flow(uint32 flow, JobNames *names)
@@ -64,6 +57,13 @@ job_names_of_flow(uint32 flow, JobNames *names)
 	strlcpy(names->class_name, slot->classes[share->class_index].name,
 			QUOTA_NAME_LEN);
 	names->hash = f->hash;
+}
+
+/* Notes what the flow of these names will learn.  No lock held; throws. */
+void
+job_note(const JobNames *names, const JournalNote *note)
+{
+	job_note_ended(names, note, -1);
 }
 
 /*

@@ -49,13 +49,6 @@ typedef struct Stale
 	int64		weight_milli;
 } Stale;
 
-/* How often what this counter stands for has changed. */
-static uint64
-counter(uint32 generation)
-{
-	return pg_atomic_read_u64(&quota_shared->generations[generation].number);
-}
-
 /* Copies what is needed without the lock; slot lock held. */
 static void
 copy_tenant(Stale *stale, uint32 index)
@@ -105,12 +98,12 @@ static void
 read_weights(Stale *stale, int n, Oid extension, uint32 global)
 {
 	QuotaTenantWeight *weights = palloc(sizeof(QuotaTenantWeight) * (Size) n);
-	uint64		global_number = counter(global);
+	uint64		global_number = change_count(global);
 
 	for (int i = 0; i < n; i++)
 	{
 		stale[i].generation = change_tenant_generation(extension, stale[i].name);
-		stale[i].number = counter(stale[i].generation);
+		stale[i].number = change_count(stale[i].generation);
 		stale[i].global_number = global_number;
 		weights[i].tenant = stale[i].name;
 	}
@@ -135,8 +128,8 @@ set_weight(uint32 slot, const Stale *stale, uint32 global)
 	if (!t->entry.used || t->entry.owner != slot ||
 		!quota_key_equal(&t->entry.key, &stale->key))
 		return false;
-	t->stale = counter(stale->generation) != stale->number ||
-		counter(global) != stale->global_number;
+	t->stale = change_count(stale->generation) != stale->number ||
+		change_count(global) != stale->global_number;
 	if (t->stale)
 	{
 		if (!was_stale)
@@ -206,7 +199,7 @@ refresh_classes(uint32 slot)
 	bool		found[QUOTA_MAX_CLASSES];
 	QuotaClassRules rules[QUOTA_MAX_CLASSES];
 	uint32		global = change_global_generation(quota_catalog()->extension);
-	uint64		number = counter(global);
+	uint64		number = change_count(global);
 	bool		current;
 
 	LWLockAcquire(&s->lock, LW_SHARED);
@@ -217,7 +210,7 @@ refresh_classes(uint32 slot)
 	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
 		found[i] = names[i][0] && quota_class_rules(names[i], &rules[i]);
 	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
-	current = counter(global) == number;
+	current = change_count(global) == number;
 	for (int i = 0; i < QUOTA_MAX_CLASSES && current; i++)
 		if (found[i] && s->classes[i].used &&
 			strcmp(s->classes[i].name, names[i]) == 0)

@@ -21,33 +21,30 @@
 
 /* ---- for want of configuration ---- */
 
-/* What moves when rows change that the flow's plan is made from. */
-typedef struct Changes
+/* The counters that move when rows change which the flow's plan is made from. */
+typedef struct Counters
 {
-	pg_atomic_uint64 *global;
-	pg_atomic_uint64 *tenant;
-} Changes;
+	uint32		global;
+	uint32		tenant;
+} Counters;
 
 /* No lock held. */
-static Changes
-changes_of(const Claimer *c)
+static Counters
+counters_of(const Claimer *c)
 {
 	Oid			extension = quota_catalog()->extension;
-	QuotaGeneration *generations = quota_shared->generations;
-	Changes		changes;
+	Counters	counters;
 
-	changes.global = &generations[change_global_generation(extension)].number;
-	changes.tenant = &generations[change_tenant_generation(extension,
-														   c->names.tenant)].number;
-	return changes;
+	counters.global = change_global_generation(extension);
+	counters.tenant = change_tenant_generation(extension, c->names.tenant);
+	return counters;
 }
 
 /* So often they have moved. */
 static uint64
-count_changes(const Changes *changes)
+count_changes(const Counters *counters)
 {
-	return pg_atomic_read_u64(changes->global) +
-		pg_atomic_read_u64(changes->tenant);
+	return change_count(counters->global) + change_count(counters->tenant);
 }
 
 /*
@@ -59,8 +56,8 @@ Step
 turn_unconfigured(Claimer *c)
 {
 	QuotaSlot  *slot = &quota_slots[c->slot];
-	Changes		changes = changes_of(c);
-	uint64		before = count_changes(&changes);
+	Counters	counters = counters_of(c);
+	uint64		before = count_changes(&counters);
 	FlowTurn	turn;
 	bool		same;
 
@@ -69,7 +66,7 @@ turn_unconfigured(Claimer *c)
 		return STEP_RACED;
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	same = turn_is_still(c, quota_now_ns(), &turn) &&
-		count_changes(&changes) == before;
+		count_changes(&counters) == before;
 	if (same)
 		flow_park(c->flow, QUOTA_UNCONFIGURED, QUOTA_NO_INDEX,
 				  quota_now_ns() + UNCONFIGURED_RECHECK_NS);

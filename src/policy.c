@@ -349,6 +349,6 @@ quota_plan_unchecked(const QuotaCall *call)
 bool
 quota_plan_is_current(const QuotaPlan *plan)
 {
-	return policy_generation(plan->global_generation) == plan->global_number &&
-		policy_generation(plan->generation) == plan->tenant_number;
+	return change_count(plan->global_generation) == plan->global_number &&
+		change_count(plan->generation) == plan->tenant_number;
 }

@@ -16,7 +16,6 @@
 #include "catalog.h"
 #include "change.h"
 #include "config.h"
-#include "shmem.h"
 #include "utils/memutils.h"
 
 /* Tenants one backend keeps. */
@@ -73,13 +72,6 @@ current_extension(void)
 	return extension;
 }
 
-/* See policy_cache.h. */
-uint64
-policy_generation(uint32 index)
-{
-	return pg_atomic_read_u64(&quota_shared->generations[index].number);
-}
-
 /* ---- what of this transaction counts ---- */
 
 /* See policy.h. */
@@ -113,7 +105,7 @@ const PolicyRules *
 policy_rules(void)
 {
 	Oid			extension = current_extension();
-	uint64		number = policy_generation(change_global_generation(extension));
+	uint64		number = change_count(change_global_generation(extension));
 	uint64		serial;
 	PolicyRules *old = cached_rules;
 
@@ -167,7 +159,7 @@ enter_tenant(const PolicyRules *rules, const char *name)
 const CachedTenant *
 policy_tenant(const PolicyRules *rules, const char *name)
 {
-	uint64		number = policy_generation(change_tenant_generation(rules->extension,
+	uint64		number = change_count(change_tenant_generation(rules->extension,
 																	name));
 	CachedTenant *c = enter_tenant(rules, name);
 	uint64		serial;

@@ -26,8 +26,6 @@ extern const CachedTenant *policy_tenant(const PolicyRules *rules,
 /* Looks a name up in one of the hash tables of the rules; NULL = not there. */
 extern const void *policy_find(HTAB *table, const char *name);
 
-/* A change counter. */
-extern uint64 policy_generation(uint32 index);
 /* Serial of this transaction's rows, if they count. */
 extern uint64 policy_serial(void);
 

@@ -120,6 +120,6 @@ bool
 quota_job_rules_are_current(const QuotaJobRules *rules)
 {
 	return rules->serial != 0 && rules->serial == policy_serial() &&
-		policy_generation(rules->global_generation) == rules->global_number &&
-		policy_generation(rules->generation) == rules->tenant_number;
+		change_count(rules->global_generation) == rules->global_number &&
+		change_count(rules->generation) == rules->tenant_number;
 }

@@ -15,7 +15,7 @@
 static void
 tell(QuotaTenant *tenant, int64 now_ns)
 {
-	const QuotaSlot *slot = &quota_slots[tenant->entry.owner];
+	const QuotaSlot *slot = slot_of(tenant);
 	char		detail[256];
 
 	snprintf(detail, sizeof(detail),
@@ -39,9 +39,9 @@ due_ns(const QuotaTenant *tenant)
 void
 shed_note(uint32 flow, const PlaceRefusal *refusal, int64 now_ns)
 {
-	const QuotaShare *share = &quota_shares[quota_flows[flow].share];
-	QuotaTenant *tenant = &quota_tenants[share->tenant];
-	const QuotaSlot *slot = &quota_slots[tenant->entry.owner];
+	const QuotaShare *share = share_of(&quota_flows[flow]);
+	QuotaTenant *tenant = tenant_of(share);
+	const QuotaSlot *slot = slot_of(tenant);
 
 	tenant->shed++;
 	tenant->shed_untold++;
@@ -58,7 +58,7 @@ shed_note(uint32 flow, const PlaceRefusal *refusal, int64 now_ns)
 bool
 shed_needs(const QuotaShare *share)
 {
-	const QuotaTenant *tenant = &quota_tenants[share->tenant];
+	const QuotaTenant *tenant = tenant_of(share);
 
 	return tenant->shed_untold > 0 && tenant->shed_class == share->class_index;
 }
