@@ -48,7 +48,7 @@ UPDATE quota.jobs SET payload = '"late"' WHERE tenant = 'sql_a' AND payload = '2
 SELECT * FROM jobs;
 
 -- DELETE: of a job that waits or is over; TRUNCATE never
-DELETE FROM quota.jobs WHERE tenant = 'sql_a' AND state = 'running';
+DELETE FROM quota.jobs WHERE id = 7000011;
 DELETE FROM quota.jobs WHERE tenant = 'sql_a' AND state = 'queued';
 SELECT * FROM claim;
 TRUNCATE quota.jobs;

@@ -1,3 +1,4 @@
+
 # Copyright (c) 2026, the quota authors
 
 # Random work on the queue against a model: G3 (what is rolled back never was), G5
@@ -5,7 +6,8 @@
 # restarts and crashes.  Each seed does some steps on a server of its own
 # configuration; every few steps all transactions end and everything is compared:
 # what shared memory counts, what the rows say, and what the sessions were told.
-# At the end all limits open, and the queue drains.
+# At the end all limits open, and the queue drains.  With even seeds quota.jobs has
+# triggers that write, delete and cancel jobs themselves.
 #
 # environment: QUOTA_RANDOM=N      N seeds instead of 2
 #              QUOTA_RANDOM_SEED=N,... these seeds
@@ -119,7 +121,7 @@ sub open_worker
 sub reopen
 {
 	my ($w) = @_;
-	wait_gone($node, $w->{s}->pid);
+	$node->poll_query_until('postgres', 'SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = ' . $w->{s}->pid . ')');
 	$w->{s}->kill_client;
 	$w->{s} = open_worker()->{s};
 	return over($w);
@@ -203,7 +205,7 @@ sub note_done
 }
 
 # Errors that work may meet.
-my $expected = qr/ERROR:  (55000|55P03|53Q00|23505|42704|57014|40P01):/;
+my $expected = qr/ERROR:  (55000|55P03|53Q00|23505|42704|57014|40P01|40001|22012|P0001|21000):/;
 
 sub answered
 {
@@ -332,6 +334,37 @@ sub other
 	return "UPDATE quota.jobs SET payload = '9' WHERE id = ANY (ARRAY(SELECT id FROM quota.jobs WHERE state = 'queued' $order LIMIT 2))";
 }
 
+# Ways of writing rows that are not the usual ones.
+sub odd
+{
+	my ($w) = @_;
+	my ($t, $p, $n) = (tenant(), pick(@providers), 1 + int(rand(5)));
+	my $order = 'ORDER BY hashint8(id + ' . int(rand(1000)) . ')';
+	my $columns = '(tenant, provider, endpoint, payload, run_at, dedupe_key)';
+	my $what = chance(0.5) ? pick(qw(b_null b_fail b_sub b_more b_wins b_cancel)) : pick(qw(a_delete a_cancel a_update a_more a_sub));
+	my $row = "'$t', '$p', '" . pick('/a', '/b') . "', " . pick("'{\"odd\": \"$what\"}'", 'NULL') . ', '
+	  . (chance(0.3) ? sprintf("quota_clock() + '%d ms'", rand(4000)) : 'NULL::timestamptz');
+	my $key = chance(0.3) ? "'o' || n % 3" : 'NULL';
+	my $rows = "SELECT $row, $key FROM generate_series(1, $n) n";
+	my $insert = "INSERT INTO quota.jobs $columns $rows";
+	my $some = "(SELECT id FROM quota.jobs WHERE state <> 'running' $order LIMIT 2)";
+	my $cursor = 'c' . int(rand(1000000));
+
+	return pick(
+		$insert,
+		"DO \$\$ BEGIN $insert; IF " . pick('true', 'false') . " THEN RAISE EXCEPTION 'no'; END IF; EXCEPTION WHEN raise_exception OR unique_violation OR sqlstate '53Q00' THEN $insert; END \$\$",
+		"INSERT INTO quota.jobs $columns SELECT $row, nullif(repeat('', 1 / ($n - n)), '') FROM generate_series(1, $n) n",
+		"INSERT INTO quota.jobs (id, tenant, provider, payload) SELECT greatest(j.id, n), '$t', '$p', '5' FROM generate_series(1, $n) n LEFT JOIN $some j ON true ON CONFLICT (id) DO UPDATE SET payload = '6'",
+		"WITH d AS (DELETE FROM quota.jobs WHERE id IN $some RETURNING *) INSERT INTO quota.jobs (tenant, provider, endpoint, class, dedupe_key) SELECT tenant, provider, endpoint, class, dedupe_key FROM d",
+		"WITH d AS (DELETE FROM quota.jobs WHERE id IN $some RETURNING *) INSERT INTO quota.jobs SELECT * FROM d",
+		"WITH a AS ($insert RETURNING id), b AS ($insert RETURNING id) SELECT count(*) FROM a, b",
+		"MERGE INTO quota.jobs j USING $some s ON s.id = j.id WHEN MATCHED AND j.state = 'queued' THEN DELETE WHEN MATCHED THEN UPDATE SET payload = '7'",
+		"COPY quota.jobs (tenant, provider) FROM PROGRAM 'yes $t | head -$n | sed \"s/\$/\\\\t$p/" . pick('', '; 3s/^/x/') . "\"'",
+		"SELECT quota_cancel(id), quota_requeue(id) FROM (SELECT id FROM quota.jobs WHERE state IN ('queued', 'scheduled') $order LIMIT 2) j",
+		"SELECT count(quota_enqueue('$t', '$p', payload, dedupe_key => CASE n WHEN 2 THEN 'o1' END)) FROM (VALUES (1, '{\"odd\": \"$what\"}'::jsonb), (2, '1')) v (n, payload)",
+		$w->{open} ? "DECLARE $cursor CURSOR FOR SELECT 'claim', id, attempt, $epoch FROM quota_dequeue('$p', $n); FETCH 1 FROM $cursor" : $insert);
+}
+
 sub act
 {
 	my ($w) = @_;
@@ -357,7 +390,7 @@ sub act
 		run($w, 'RELEASE s', 1);
 		$w->{saved} = undef;
 	}
-	run($w, $dice < 0.3 ? enqueue() : $dice < 0.6 ? dequeue() : $dice < 0.85 ? end_some() : other());
+	run($w, chance(0.15) ? odd($w) : $dice < 0.3 ? enqueue() : $dice < 0.6 ? dequeue() : $dice < 0.85 ? end_some() : other());
 	finish($w) if $w->{open} && chance(0.3);
 	return;
 }
@@ -386,7 +419,9 @@ sub crowd
 	$_->{s}->_finish for @workers;
 	reopen($victim) if $dies;
 	$crowded = 1;
-	answered($workers[$_], $sql[$_]) for grep { !$dies || $workers[$_] != $victim } sort { ($sql[$b] =~ /'end'/) <=> ($sql[$a] =~ /'end'/) } 0 .. $#workers;
+	# what an error undid others may have claimed since, and what was ended
+	my @frees = map { $workers[$_]{s}->notices =~ /ERROR/ ? 2 : $sql[$_] =~ /'end'/ ? 1 : 0 } 0 .. $#workers;
+	answered($workers[$_], $sql[$_]) for grep { !$dies || $workers[$_] != $victim } sort { $frees[$b] <=> $frees[$a] } 0 .. $#workers;
 	$crowded = 0;
 	return;
 }
@@ -425,8 +460,16 @@ sub restart
 	my ($how) = @_;
 	push @log, "restart: $how";
 	my $wall = $main->query('SELECT quota_clock()');
-	$node->stop($how);
-	$_->kill_client for $main, map { $_->{s} } @workers;
+	if ($how eq 'immediate')
+	{
+		$node->stop('immediate');
+		$_->kill_client for $main, map { $_->{s} } @workers;
+	}
+	else
+	{
+		$node->stop('fast');
+		$_->kill_client for $main, map { $_->{s} } @workers;
+	}
 	over($_) for @workers;
 	$node->start;
 	$main = session($node);
@@ -565,6 +608,45 @@ foreach (@seeds)
 			('q', 'credits', NULL, '{tenant}', 'request', 'allowance', 60, '1 day', NULL, NULL),
 			('r', 'tokens', NULL, '{tenant}', 'token', 'token_bucket', 40, '1 s', 100, false),
 			('r', 'endpoint vary', NULL, '{endpoint}', 'request', 'token_bucket', 3, '1 s', 3, false)});
+	$main->query(
+		q{
+		CREATE FUNCTION odd_before() RETURNS trigger LANGUAGE plpgsql AS $$
+		DECLARE what text := CASE jsonb_typeof(NEW.payload) WHEN 'object' THEN NEW.payload->>'odd' END;
+		BEGIN
+			IF what = 'b_null' AND NEW.id % 2 = 0 THEN RETURN NULL; END IF;
+			IF what = 'b_fail' AND NEW.id % 3 = 0 THEN RAISE EXCEPTION 'no'; END IF;
+			IF what = 'b_sub' THEN
+				BEGIN
+					INSERT INTO quota.jobs (tenant, provider, endpoint) VALUES (NEW.tenant, NEW.provider, NEW.endpoint);
+					RAISE EXCEPTION 'no';
+				EXCEPTION WHEN raise_exception THEN NULL;
+				END;
+			ELSIF what = 'b_more' THEN INSERT INTO quota.jobs (tenant, provider, endpoint, run_at) VALUES (NEW.tenant, NEW.provider, NEW.endpoint, NEW.run_at);
+			ELSIF what = 'b_wins' THEN DELETE FROM quota.jobs WHERE tenant = NEW.tenant AND payload = NEW.payload AND state IN ('queued', 'scheduled') AND id <> NEW.id;
+			ELSIF what = 'b_cancel' THEN PERFORM quota_cancel(id) FROM quota.jobs WHERE tenant = NEW.tenant AND payload = NEW.payload AND state IN ('queued', 'scheduled') AND id <> NEW.id;
+			END IF;
+			RETURN NEW;
+		END $$;
+		CREATE FUNCTION odd_after() RETURNS trigger LANGUAGE plpgsql AS $$
+		DECLARE what text := CASE jsonb_typeof(NEW.payload) WHEN 'object' THEN NEW.payload->>'odd' END;
+		BEGIN
+			IF what = 'a_delete' AND NEW.id % 2 = 0 THEN DELETE FROM quota.jobs WHERE id = NEW.id;
+			ELSIF what = 'a_cancel' THEN PERFORM quota_cancel(NEW.id);
+			ELSIF what = 'a_update' THEN UPDATE quota.jobs SET payload = '8' WHERE id = NEW.id;
+			ELSIF what = 'a_more' THEN INSERT INTO quota.jobs (tenant, provider, endpoint, run_at) VALUES (NEW.tenant, NEW.provider, NEW.endpoint, NEW.run_at);
+			ELSIF what = 'a_sub' THEN
+				BEGIN
+					INSERT INTO quota.jobs (tenant, provider, endpoint) VALUES (NEW.tenant, NEW.provider, NEW.endpoint);
+					PERFORM quota_cancel(NEW.id);
+					RAISE EXCEPTION 'no';
+				EXCEPTION WHEN raise_exception THEN NULL;
+				END;
+			END IF;
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER odd BEFORE INSERT ON quota.jobs FOR EACH ROW EXECUTE FUNCTION odd_before();
+		CREATE TRIGGER odd_after AFTER INSERT ON quota.jobs FOR EACH ROW EXECUTE FUNCTION odd_after();
+		CREATE TRIGGER zzz_odd_after AFTER INSERT ON quota.jobs FOR EACH ROW EXECUTE FUNCTION odd_after()}) if $seed % 2 == 0;
 	@workers = map { open_worker() } 1 .. 4;
 	clock();
 	my $next_check = 10;
