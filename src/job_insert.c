@@ -14,17 +14,19 @@
  * row gets a place in it before it is written (place.c).
  *
  * These run for every row of a bulk load.  What is the same for all rows of a
- * statement is done for the first; a row is taken apart and put together once; and
- * what follows from its names is remembered (job_known.c).
+ * statement is done for the first; a row is taken apart and put together once; what
+ * follows from its names is remembered (job_known.c); and the AFTER trigger is not
+ * queued for rows that do without (job_written.c).
  */
 #include "job.h"
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_trigger.h"
 #include "error.h"
 #include "job_deadline.h"
 #include "job_dedupe.h"
-#include "job_tuple.h"
+#include "job_written.h"
 #include "place.h"
 #include "trigger.h"
 #include "utils/builtins.h"
@@ -37,6 +39,28 @@
 PG_FUNCTION_INFO_V1(quota_jobs_before_insert);
 PG_FUNCTION_INFO_V1(quota_jobs_after_insert);
 
+/* What a statement notes with the trigger function. */
+static char checked;			/* it was called by its trigger */
+static char checked_last;		/* and no other trigger can change the row after it */
+
+/* Triggers before an insert fire in the order of their names: is it the last one? */
+static bool
+is_last(const TriggerData *data)
+{
+	const TriggerDesc *triggers = data->tg_relation->trigdesc;
+
+	for (int i = 0; i < triggers->numtriggers; i++)
+	{
+		const Trigger *other = &triggers->triggers[i];
+
+		if (TRIGGER_TYPE_MATCHES(other->tgtype, TRIGGER_TYPE_ROW,
+								 TRIGGER_TYPE_BEFORE, TRIGGER_TYPE_INSERT) &&
+			strcmp(other->tgname, data->tg_trigger->tgname) > 0)
+			return false;
+	}
+	return true;
+}
+
 /*
  * The trigger call; throws as quota_trigger() and quota_enter_write() do.  The
  * executor looks the function up once for a statement, so what is noted with it
@@ -45,20 +69,20 @@ PG_FUNCTION_INFO_V1(quota_jobs_after_insert);
 static TriggerData *
 insert_trigger(FunctionCallInfo fcinfo, const char *function, bool before)
 {
-	static char checked;
+	TriggerData *data = (TriggerData *) fcinfo->context;
 	TriggerShape shape = {
 		.function = function,.tables = TRIGGER_TABLE(QUOTA_REL_JOBS),
 		.before = before,.row = TRIGGER_ON_INSERT
 	};
 
-	if (fcinfo->flinfo->fn_extra != &checked)
+	if (fcinfo->flinfo->fn_extra == NULL)
 	{
 		quota_trigger(fcinfo, &shape);
 		quota_enter_write("a change of quota.jobs");
 		job_load();
-		fcinfo->flinfo->fn_extra = &checked;
+		fcinfo->flinfo->fn_extra = is_last(data) ? &checked_last : &checked;
 	}
-	return (TriggerData *) fcinfo->context;
+	return data;
 }
 
 /* ---- before ---- */
@@ -159,6 +183,14 @@ fill_in(JobRow *row, KnownFlow *known, bool dumped)
 	fill_policy(row, &known_rules(known)->policy, dumped);
 }
 
+/* All that is to be done when the row has been written is to note it. */
+static bool
+needs_note_only(const JobRow *row)
+{
+	return job_row_standing(row) == STANDING_FRESH &&
+		job_row_isnull(row, JOB_DEDUPE_KEY);
+}
+
 /*
  * BEFORE INSERT: checks the row, fills in what it leaves out, and takes a place in
  * the queue.  Throws 53Q00 when that is full.
@@ -172,6 +204,7 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	HeapTuple	result;
 	bool		dumped;
 
+	job_written_none();
 	job_row_read(&row, data->tg_trigtuple, RelationGetDescr(data->tg_relation));
 	job_row_check(&row);
 	known = job_row_flow(&row);
@@ -188,6 +221,8 @@ quota_jobs_before_insert(PG_FUNCTION_ARGS)
 	fill_in(&row, known, dumped);
 	if (!dumped && known->rules.bounded)
 		place_take_for_row(known);
+	if (fcinfo->flinfo->fn_extra == &checked_last && needs_note_only(&row))
+		job_written_expect(&row, known);
 	result = heap_form_tuple(row.desc, row.values, row.nulls);
 	result->t_tableOid = RelationGetRelid(data->tg_relation);
 	return PointerGetDatum(result);
@@ -264,19 +299,6 @@ is_over_already(const JobRow *row)
 	return over;
 }
 
-/* The flow learns of the job at commit, and has its place until then. */
-static void
-note_job(KnownFlow *known, JournalNote *note)
-{
-	uint32		flow;
-
-	journal_reserve(1);
-	flow = known_lock(known);
-	note->places = place_confirm(flow) ? 0 : 1;
-	journal_note(flow, note);
-	LWLockRelease(&quota_slots[known->slot].lock);
-}
-
 /* Other rows that belong to the job, and where its flow finds it. */
 static void
 make_rows(const JobRow *row, Standing standing, JournalNote *note)
@@ -293,7 +315,10 @@ make_rows(const JobRow *row, Standing standing, JournalNote *note)
 						  true, false);
 }
 
-/* AFTER INSERT: other rows that belong to it, and what its flow must know. */
+/*
+ * AFTER INSERT: other rows that belong to it, and what its flow must know.  Does not
+ * fire for rows that need no more than a note; see job_written.c.
+ */
 Datum
 quota_jobs_after_insert(PG_FUNCTION_ARGS)
 {
@@ -316,6 +341,6 @@ quota_jobs_after_insert(PG_FUNCTION_ARGS)
 	/* who deleted or cancelled it has noted that it is one less */
 	if (!is_superseded(data->tg_trigtuple) || !is_over_already(&row))
 		make_rows(&row, standing, &note);
-	note_job(job_row_flow(&row), &note);
+	job_written_note(job_row_flow(&row), &note);
 	return PointerGetDatum(NULL);
 }

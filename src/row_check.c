@@ -1,12 +1,12 @@
 /*
  * row_check.c
- *		CHECK constraints of the tables that row_write.c writes, compiled once per
- *		backend instead of once per write.
+ *		CHECK constraints of the tables that row_write.c writes, and conditions of
+ *		their triggers, compiled once per backend instead of once per write.
  *
  * The executor reads and compiles the constraints of a table for every statement
- * that writes it.  For a job that is more work than the update itself.  What is
- * kept here is what the executor would make: every constraint of the table, those
- * that users have added included.
+ * that writes it, and the conditions (WHEN) of its triggers.  For a job that is more
+ * work than the update itself.  What is kept here is what the executor would make:
+ * every constraint and condition of the table, those that users have added included.
  *
  * A set is kept for one role, whose right to call functions was checked when it was
  * compiled, until
@@ -24,18 +24,23 @@
 
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
+#include "rewrite/prs2lock.h"
 #include "rewrite/rewriteHandler.h"
+#include "rewrite/rewriteManip.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* The constraints of one table. */
+/* The constraints and conditions of one table. */
 typedef struct Checks
 {
 	MemoryContext context;		/* NULL = none are kept */
 	ExprState **exprs;
+	int			ntriggers;
+	ExprState **conditions;		/* one for each trigger, NULL = it has none */
 	Oid			relation;
 	Oid			role;
 	uint64		age;
@@ -67,16 +72,11 @@ current_age(void)
 	return quota_catalog_age() + code_age;
 }
 
-/* Compiles the constraints of the table into c.  Throws. */
-static void
-compile(Checks *c, Relation table)
+/* Compiles the constraints of the table.  Throws. */
+static ExprState **
+compile_constraints(Relation table)
 {
 	TupleConstr *constraints = table->rd_att->constr;
-	uint64		age = current_age();
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "quota checks",
-												  ALLOCSET_SMALL_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
 	ExprState **exprs = palloc0(constraints->num_check * sizeof(ExprState *));
 
 	for (int i = 0; i < constraints->num_check; i++)
@@ -86,10 +86,54 @@ compile(Checks *c, Relation table)
 		if (expr != NULL)
 			exprs[i] = ExecInitExpr(expression_planner(expr), NULL);
 	}
+	return exprs;
+}
+
+/* The condition of a trigger, as the executor wants it.  Throws. */
+static ExprState *
+compile_condition(const char *condition)
+{
+	Node	   *expr = stringToNode(condition);
+
+	ChangeVarNodes(expr, PRS2_OLD_VARNO, INNER_VAR, 0);
+	ChangeVarNodes(expr, PRS2_NEW_VARNO, OUTER_VAR, 0);
+	expr = (Node *) expression_planner((Expr *) make_ands_implicit((Expr *) expr));
+	return ExecInitQual((List *) expr, NULL);
+}
+
+/* Those of all triggers.  Throws. */
+static ExprState **
+compile_conditions(const TriggerDesc *triggers)
+{
+	ExprState **exprs;
+
+	if (triggers == NULL)
+		return NULL;
+	exprs = palloc0(triggers->numtriggers * sizeof(ExprState *));
+	for (int i = 0; i < triggers->numtriggers; i++)
+		if (triggers->triggers[i].tgqual != NULL)
+			exprs[i] = compile_condition(triggers->triggers[i].tgqual);
+	return exprs;
+}
+
+/* Compiles all of the table into c.  Throws. */
+static void
+compile(Checks *c, Relation table, const TriggerDesc *triggers)
+{
+	uint64		age = current_age();
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "quota checks",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	ExprState **exprs = compile_constraints(table);
+	ExprState **conditions = compile_conditions(triggers);
+
 	MemoryContextSwitchTo(old);
 	MemoryContextSetParent(context, CacheMemoryContext);
 	c->context = context;
 	c->exprs = exprs;
+	c->ntriggers = triggers ? triggers->numtriggers : 0;
+	c->conditions = conditions;
 	c->relation = RelationGetRelid(table);
 	c->role = GetUserId();
 	c->age = age;
@@ -127,11 +171,13 @@ row_check_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate)
 		return;
 	forget_old(c, table);
 	if (c->context == NULL)
-		compile(c, table);
+		compile(c, table, result->ri_TrigDesc);
 	callback = MemoryContextAlloc(estate->es_query_cxt, sizeof(*callback));
 	callback->func = give_back;
 	callback->arg = c;
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
 	c->lent = true;
 	compat_check_exprs(result) = c->exprs;
+	for (int i = 0; i < c->ntriggers; i++)
+		result->ri_TrigWhenExprs[i] = c->conditions[i];
 }

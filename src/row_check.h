@@ -1,6 +1,7 @@
 /*
  * row_check.h
- *		CHECK constraints of our tables, compiled once per backend.
+ *		CHECK constraints of our tables and conditions of their triggers, compiled
+ *		once per backend.
  */
 #ifndef QUOTA_ROW_CHECK_H
 #define QUOTA_ROW_CHECK_H
@@ -11,7 +12,7 @@
 
 /*
  * Gives the writer of an open and locked table of ours its compiled CHECK
- * constraints, until the memory of estate is freed; or nothing, and the executor
+ * constraints and conditions of triggers, until the memory of estate is freed; or nothing, and the executor
  * compiles them itself.  Throws what compiling throws.
  */
 extern void row_check_lend(QuotaRelation rel, ResultRelInfo *result,

@@ -144,6 +144,8 @@ CREATE FUNCTION quota.jobs_before_insert() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_jobs_before_insert';
 CREATE FUNCTION quota.jobs_after_insert() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_jobs_after_insert';
+CREATE FUNCTION quota.jobs_written(relation oid, id bigint) RETURNS boolean
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_jobs_written';
 CREATE FUNCTION quota.jobs_before_update() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_jobs_before_update';
 CREATE FUNCTION quota.jobs_before_delete() RETURNS trigger
@@ -154,6 +156,7 @@ CREATE FUNCTION quota.jobs_truncate() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'quota_jobs_truncate';
 COMMENT ON FUNCTION quota.jobs_before_insert() IS 'Checks a new job, names its flow and takes its place in the queue: 53Q00 when that is full.';
 COMMENT ON FUNCTION quota.jobs_after_insert() IS 'Tells the scheduler of a new job at commit.';
+COMMENT ON FUNCTION quota.jobs_written(oid, bigint) IS 'Internal: condition of trigger zz_quota_after_insert, which needs not fire for most rows. An error elsewhere.';
 COMMENT ON FUNCTION quota.jobs_before_update() IS 'Refuses changes of columns that quota keeps.';
 COMMENT ON FUNCTION quota.jobs_before_delete() IS 'Refuses to delete a running job.';
 COMMENT ON FUNCTION quota.jobs_after_delete() IS 'Forgets what waited with a deleted job.';
@@ -162,7 +165,8 @@ COMMENT ON FUNCTION quota.jobs_truncate() IS 'Refuses TRUNCATE.';
 CREATE TRIGGER zz_quota_before_insert BEFORE INSERT ON quota.jobs
 	FOR EACH ROW EXECUTE FUNCTION quota.jobs_before_insert();
 CREATE TRIGGER zz_quota_after_insert AFTER INSERT ON quota.jobs
-	FOR EACH ROW EXECUTE FUNCTION quota.jobs_after_insert();
+	FOR EACH ROW WHEN (quota.jobs_written(NEW.tableoid, NEW.id))
+	EXECUTE FUNCTION quota.jobs_after_insert();
 CREATE TRIGGER zz_quota_before_update BEFORE UPDATE ON quota.jobs
 	FOR EACH ROW EXECUTE FUNCTION quota.jobs_before_update();
 CREATE TRIGGER zz_quota_before_delete BEFORE DELETE ON quota.jobs
