@@ -105,6 +105,9 @@ extern void flow_park(uint32 flow, QuotaReason reason, uint32 bucket,
 extern void flow_unpark_tenant(uint32 tenant);
 extern void flow_unpark_all(uint32 slot);
 
+/* The first time at which anything of the slot that waits is looked at. */
+extern int64 flow_first_wake_ns(const QuotaSlot *slot);
+
 /* ---- flow_close.c: may anything be claimed? ---- */
 
 /*

@@ -19,7 +19,7 @@
  * shares had been made; so a direct call to a provider without a queue costs one
  * look at a counter, and any other a comparison of keys.
  */
-#include "flow.h"
+#include "flow_gate.h"
 
 /* The plan's share, QUOTA_NO_INDEX = none; slot lock held. */
 static uint32
@@ -60,6 +60,7 @@ flow_direct(QuotaPlan *plan, int64 cost)
 	fair_lead(&share->tag, clock, cost,
 			  journal_lead(index, &plan->lead_hint));
 	flow_share_relink(share);
+	flow_gate_served(share);
 }
 
 /* See flow.h. */
@@ -71,6 +72,7 @@ flow_apply_unlead(uint32 index, const FairLead *lead)
 	flow_share_unlink(share);
 	fair_unlead(&share->tag, lead);
 	flow_share_relink(share);
+	flow_line_fell(share);
 }
 
 /* See flow.h. */
@@ -82,4 +84,8 @@ flow_correct(QuotaFlow *flow, int64 difference)
 	flow_share_unlink(share);
 	fair_correct(&share->tag, difference);
 	flow_share_relink(share);
+	if (difference > 0)
+		flow_gate_served(share);
+	else
+		flow_line_fell(share);
 }

@@ -37,7 +37,9 @@
  *	the order of picks decides, as among any READY flows, so reserves and ages of
  *	classes are obeyed.
  *
- *	A holder is charged: the next one gets the turn.
+ *	A holder is charged, or its share is, for another flow or a direct call: the next
+ *	one gets the turn.  The share of such a holder had the choice, and has older work
+ *	elsewhere, or is ahead of others now; the holder stays READY, as a newcomer.
  *
  *	A holder is refused for these limits: it stands in line again, first, and
  *	closes the line at the bucket that refused it.
@@ -343,6 +345,16 @@ drop_turn(QuotaFlow *flow)
 	flow_line_set_holder(line, QUOTA_NO_INDEX);
 }
 
+/* The READY flow gives its turn to the next one. */
+static void
+pass_turn(QuotaFlow *flow)
+{
+	QuotaLine  *l = &quota_lines[flow->line];
+
+	drop_turn(flow);
+	settle(l);
+}
+
 /* The READY flow has the turn of a line. */
 static bool
 has_turn(const QuotaFlow *flow)
@@ -354,16 +366,28 @@ has_turn(const QuotaFlow *flow)
 void
 flow_gate_leave(QuotaFlow *flow)
 {
-	uint32		line = flow->line;
-
 	wait_no_more(flow);
 	if (flow->waiting)
 		leave_line(flow);
 	/* who has just got the turn is not READY yet */
 	else if (has_turn(flow) && flow->state == QUOTA_FLOW_READY)
+		pass_turn(flow);
+}
+
+/* See flow_gate.h. */
+void
+flow_gate_served(QuotaShare *share)
+{
+	for (int i = 0; i < QUOTA_MAX_STANDINGS; i++)
 	{
-		drop_turn(flow);
-		settle(&quota_lines[line]);
+		uint32		line = standing_line(share, i);
+		uint32		holder = line == QUOTA_NO_INDEX ? line
+			: quota_lines[line].holder;
+
+		if (holder != QUOTA_NO_INDEX &&
+			quota_flows[holder].share == (uint32) (share - quota_shares) &&
+			flow_line_first(line) != NULL)
+			pass_turn(&quota_flows[holder]);
 	}
 }
 
@@ -372,12 +396,10 @@ void
 flow_gate_charged(uint32 flow)
 {
 	QuotaFlow  *f = &quota_flows[flow];
-	uint32		line = f->line;
 
-	if (!has_turn(f))
-		return;
-	drop_turn(f);
-	settle(&quota_lines[line]);
+	if (has_turn(f))
+		pass_turn(f);
+	flow_gate_served(share_of(f));
 }
 
 /* There is no place for a line. */
@@ -466,20 +488,4 @@ flow_opens_ns(const QuotaFlow *flow)
 		return flow->wake_ns;
 	b = &quota_buckets[quota_lines[flow->line].bucket];
 	return b->timed ? Min(flow->wake_ns, b->gate_ns) : flow->wake_ns;
-}
-
-/* See flow_gate.h. */
-int64
-flow_first_wake_ns(const QuotaSlot *slot)
-{
-	int64		first_ns = QUOTA_NEVER;
-
-	if (!pairingheap_is_empty(&slot->timers))
-		first_ns = pairingheap_container(QuotaFlow, timer,
-										 pairingheap_first((pairingheap *) &slot->timers))->wake_ns;
-	if (!pairingheap_is_empty(&slot->gates))
-		first_ns = Min(first_ns,
-					   pairingheap_container(QuotaBucket, gate_node,
-											 pairingheap_first((pairingheap *) &slot->gates))->gate_ns);
-	return first_ns;
 }

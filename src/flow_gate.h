@@ -36,7 +36,12 @@ typedef struct FlowRefusal
 extern void flow_park_in_line(uint32 flow, const QuotaKey *key,
 							  const FlowRefusal *refusal);
 
-/* A job of the flow is dispatched: if it had the turn, the next one has it. */
+/*
+ * The share was served, by a job or beside the order: where one of its flows has the
+ * turn, the next one has it, if somebody waits.
+ */
+extern void flow_gate_served(QuotaShare *share);
+/* A job of the flow is dispatched: the same, and its own turn is over anyway. */
 extern void flow_gate_charged(uint32 flow);
 
 /*
@@ -48,8 +53,6 @@ extern void flow_bucket_opened(uint32 bucket, uint64 parkings);
 extern void flow_gates_wake(uint32 slot, int64 now_ns);
 /* When the flow, PARKED, is looked at again by itself; QUOTA_NEVER = not. */
 extern int64 flow_opens_ns(const QuotaFlow *flow);
-/* The first time at which anything of the slot that waits is looked at. */
-extern int64 flow_first_wake_ns(const QuotaSlot *slot);
 
 extern void flow_gate_slot_init(uint32 slot);
 extern void flow_gate_bucket_init(QuotaBucket *bucket);
@@ -82,11 +85,35 @@ extern bool flow_line_precedes(uint32 line, const QuotaFlow *a, const QuotaFlow 
 extern FlowLineCharge flow_line_charge(uint32 flow, const QuotaKey *key,
 									   int64 cost, bool more);
 extern void flow_line_undo(uint32 flow, const FlowLineCharge *charge);
+/* The start of the share's tag may be less than it was. */
+extern void flow_line_fell(QuotaShare *share);
 /* The tenant's weight has changed. */
 extern void flow_line_reweigh(uint32 tenant);
 /* Whether the line is idle may have changed. */
 extern void flow_line_update(uint32 line);
 /* Forgets idle lines; how many. */
 extern int	flow_line_reclaim(uint32 slot);
+
+/* ---- flow_standing.c: where shares stand in lines ---- */
+
+typedef struct Stand
+{
+	fair_time	start;
+	uint64		since;
+} Stand;
+
+/* Later stands are greater. */
+extern int	standing_compare(fair_time start_a, uint64 since_a,
+							 fair_time start_b, uint64 since_b);
+/* The share's standing in the line; NULL = none. */
+extern QuotaStanding *standing_find(QuotaShare *share, uint32 line);
+/* The line of the share's standing i; QUOTA_NO_INDEX = it has none. */
+extern uint32 standing_line(const QuotaShare *share, int i);
+/* The share's standing, made if need be and brought to the line's time. */
+extern QuotaStanding *standing_join(QuotaShare *share, uint32 line);
+/* Its tag follows the share's weight. */
+extern void standing_reprice(QuotaStanding *s, const QuotaShare *share);
+/* Where the share stands, or would if it came to the line now. */
+extern Stand standing_now(QuotaShare *share, uint32 line);
 
 #endif							/* QUOTA_FLOW_GATE_H */

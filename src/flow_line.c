@@ -7,52 +7,31 @@
  * first of them is refused by one of these buckets, those behind it would be too.
  * So one at a time may try; flow_gate.c says who and when.
  *
- * FAIR.  A line has a virtual time of its own, and a share a standing in it: a tag
- * by the cost it was served there over its current weight, as in fair.c.  The
- * share's tag in its class would not do: where other work makes the time of the
- * class run fast, everybody who waits here has fallen behind it, and all that
- * their class's order would say is whose turn was last.  A standing is one for all
- * flows of a share, so endpoints do not multiply it.
+ * FAIR.  The order is by the share's standing in the line (flow_standing.c) plus
+ * its lead: by how much its tag is ahead of the virtual time of its class.  The tag
+ * alone would not do: where other work makes the time of the class run fast,
+ * everybody who waits here has fallen behind it, and all that their class's order
+ * would say is whose turn was last.  The standing alone would not do either: who has
+ * just had a dear job elsewhere is not picked before others have caught up, and
+ * would keep the turn all that time.  As both are virtual times by the same weight,
+ * a share that is far ahead lets others go first until they have been served as
+ * much more here, or have caught up.
  *
- * A share has QUOTA_MAX_STANDINGS of them.  One whose start the line's time has
- * passed says nothing and is replaced, but not while the share has the turn there:
- * to be charged provisionally, perhaps in another line, would make it the last that
- * came here, so that two shares could let each other go first for ever.  A share that waits in more lines than that
- * goes without in the others: there it joins as if it had just been served, so
- * forgetting gains nothing.
- *
- * KEYS.  The order is by the start of the standing, then by when that was reached
- * (who has waited longer goes first), then by the flow's own order.  A waiting
- * flow keeps the key that it was sorted by.  Starts rise when the share is served
- * elsewhere in the line: who comes on top with an old key is sorted anew then.
- * They fall when a charge is undone or a weight changes: then the flows of the
- * share are sorted anew at once, unless all were sorted below the new start
- * anyway ("high").
+ * KEYS.  Equal sums go by when the standing was reached (who has waited longer goes
+ * first), then by the flow's own order.  A waiting flow keeps the key that it was
+ * sorted by.  As all leads shrink alike, those who have one are in a heap of their
+ * own ("ahead"), by standing plus tag, until the time of the class has passed them.
+ * Keys rise when the share is served: who comes on top with an old key is sorted
+ * anew then.  They fall when a charge is undone or a weight changes: then the flows
+ * of the share are sorted anew at once, unless all were sorted below the new start
+ * anyway ("high", "ahead_high").
  *
  * A line that nobody waits in stays as it is, for it knows who was served; its
  * place goes to a new line when the table is full.
  */
 #include "flow_gate.h"
 
-/* Where a share stands in a line. */
-typedef struct Stand
-{
-	fair_time	start;
-	uint64		since;
-} Stand;
-
 /* ---- orders: positive when a is to be on top ---- */
-
-/* Later stands are greater. */
-static int
-compare_stands(fair_time start_a, uint64 since_a, fair_time start_b, uint64 since_b)
-{
-	if (start_a != start_b)
-		return start_a < start_b ? -1 : 1;
-	if (since_a != since_b)
-		return since_a < since_b ? -1 : 1;
-	return 0;
-}
 
 /* Waiting flows of a line. */
 static int
@@ -60,8 +39,20 @@ compare_waiters(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
 	const QuotaFlow *x = pairingheap_const_container(QuotaFlow, node, a);
 	const QuotaFlow *y = pairingheap_const_container(QuotaFlow, node, b);
-	int			result = compare_stands(x->line_start, x->line_since,
+	int			result = standing_compare(x->line_start, x->line_since,
 										y->line_start, y->line_since);
+
+	return result != 0 ? -result : flow_compare_flows(a, b, arg);
+}
+
+/* Those whose share is ahead: the lead counts as if it had been served here. */
+static int
+compare_ahead(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+{
+	const QuotaFlow *x = pairingheap_const_container(QuotaFlow, node, a);
+	const QuotaFlow *y = pairingheap_const_container(QuotaFlow, node, b);
+	int			result = standing_compare(x->line_start + x->line_tag, x->line_since,
+										y->line_start + y->line_tag, y->line_since);
 
 	return result != 0 ? -result : flow_compare_flows(a, b, arg);
 }
@@ -74,7 +65,7 @@ flow_line_update(uint32 line)
 {
 	QuotaLine  *l = &quota_lines[line];
 	bool		idle = pairingheap_is_empty(&l->waiters) &&
-		l->holder == QUOTA_NO_INDEX && l->bucket == QUOTA_NO_INDEX;
+		pairingheap_is_empty(&l->ahead) && l->holder == QUOTA_NO_INDEX && l->bucket == QUOTA_NO_INDEX;
 
 	if (idle && !l->idle)
 		dlist_push_tail(&slot_of(l)->idle_lines, &l->idle_node);
@@ -129,111 +120,53 @@ flow_line_get(uint32 slot, const QuotaKey *key, uint32 class_index)
 	l->holder = QUOTA_NO_INDEX;
 	l->bucket = QUOTA_NO_INDEX;
 	l->waiters.ph_compare = compare_waiters;
+	l->ahead.ph_compare = compare_ahead;
 	flow_line_update(index);
 	return index;
 }
 
-/* ---- standings ---- */
-
-/* The standing is one in this line. */
+/* The share has been served more than is its part, by the time of its class. */
 static bool
-is_in(const QuotaStanding *s, uint32 line, uint32 slot)
+is_ahead(const QuotaShare *share)
 {
-	return s->serial != 0 && s->line == line &&
-		quota_owned(&quota_lines[line].entry, slot) &&
-		quota_lines[line].serial == s->serial;
+	return share->tag.start >
+		slot_of(share)->classes[share->class_index].clock.now;
 }
 
-/* Forgetting the standing changes nothing. */
-static bool
-is_over(const QuotaStanding *s, uint32 slot)
+/* By how much, plus that time: the same for all who are not ahead. */
+static fair_time
+class_time(const QuotaShare *share)
 {
-	return s->serial == 0 || !is_in(s, s->line, slot) ||
-		(s->nwaiting == 0 && !s->has_turn &&
-		 s->tag.start <= quota_lines[s->line].clock.now);
-}
-
-/* The share's standing in the line; NULL = none. */
-static QuotaStanding *
-find_standing(QuotaShare *share, uint32 line)
-{
-	for (int i = 0; i < QUOTA_MAX_STANDINGS; i++)
-		if (is_in(&share->standings[i], line, share->entry.owner))
-			return &share->standings[i];
-	return NULL;
-}
-
-/* A place for a new standing; NULL = none. */
-static QuotaStanding *
-find_room(QuotaShare *share)
-{
-	for (int i = 0; i < QUOTA_MAX_STANDINGS; i++)
-		if (is_over(&share->standings[i], share->entry.owner))
-			return &share->standings[i];
-	return NULL;
-}
-
-/* The tag follows the share's weight. */
-static void
-reprice(QuotaStanding *s, const QuotaShare *share)
-{
-	if (s->tag.weight_milli != share->tag.weight_milli)
-		fair_set_weight(&s->tag, share->tag.weight_milli);
-}
-
-/* The share's standing, made if need be and brought to the line's time. */
-static QuotaStanding *
-join(QuotaShare *share, uint32 line)
-{
-	QuotaLine  *l = &quota_lines[line];
-	QuotaStanding *s = find_standing(share, line);
-	bool		is_new = s == NULL;
-
-	if (is_new && (s = find_room(share)) == NULL)
-		return NULL;
-	if (is_new)
-	{
-		memset(s, 0, sizeof(*s));
-		s->line = line;
-		s->serial = l->serial;
-	}
-	reprice(s, share);
-	if (is_new || s->tag.start < l->clock.now)
-		s->since = slot_of(l)->parkings;
-	fair_join(&s->tag, &l->clock);
-	return s;
-}
-
-/* Where the share stands, or would if it came to the line now. */
-static Stand
-stand_of(QuotaShare *share, uint32 line)
-{
-	const QuotaLine *l = &quota_lines[line];
-	QuotaStanding *s = find_standing(share, line);
-	Stand		stand = {l->clock.now, PG_UINT64_MAX};
-	FairTag		tag;
-
-	if (s != NULL)
-	{
-		reprice(s, share);
-		if (s->tag.start >= stand.start)
-		{
-			stand.start = s->tag.start;
-			stand.since = s->since;
-		}
-	}
-	else if (find_room(share) == NULL)
-	{
-		memset(&tag, 0, sizeof(tag));
-		tag.v_at = l->clock.now;
-		tag.cost_at = Max(share->tag.cost_at, 1);
-		fair_set_weight(&tag, share->tag.weight_milli);
-		stand.start = tag.start;
-	}
-	return stand;
+	return is_ahead(share) ? share->tag.start
+		: slot_of(share)->classes[share->class_index].clock.now;
 }
 
 /* ---- waiting ---- */
+
+/* Into the heap where it belongs. */
+static void
+push(QuotaFlow *flow)
+{
+	QuotaLine  *l = &quota_lines[flow->line];
+	QuotaShare *share = share_of(flow);
+
+	flow->line_tag = share->tag.start;
+	flow->ahead = is_ahead(share);
+	if (flow->ahead)
+		share->ahead_high = share->nahead++ == 0 ? flow->line_tag
+			: Max(share->ahead_high, flow->line_tag);
+	pairingheap_add(flow->ahead ? &l->ahead : &l->waiters, &flow->node);
+}
+
+/* Out of it. */
+static void
+pull(QuotaFlow *flow)
+{
+	QuotaLine  *l = &quota_lines[flow->line];
+
+	share_of(flow)->nahead -= flow->ahead;
+	pairingheap_remove(flow->ahead ? &l->ahead : &l->waiters, &flow->node);
+}
 
 /* The flow is sorted by this from now on. */
 static void
@@ -248,13 +181,13 @@ set_key(QuotaFlow *flow, QuotaStanding *s)
 void
 flow_line_add(QuotaFlow *flow, uint32 line)
 {
-	QuotaStanding *s = join(share_of(flow), line);
+	QuotaStanding *s = standing_join(share_of(flow), line);
 
 	flow->line = line;
 	flow->waiting = true;
 	if (s == NULL)
 	{
-		flow->line_start = stand_of(share_of(flow), line).start;
+		flow->line_start = standing_now(share_of(flow), line).start;
 		flow->line_since = flow->parking;
 	}
 	else
@@ -263,7 +196,7 @@ flow_line_add(QuotaFlow *flow, uint32 line)
 			s->high = s->tag.start;
 		set_key(flow, s);
 	}
-	pairingheap_add(&quota_lines[line].waiters, &flow->node);
+	push(flow);
 	flow_line_update(line);
 }
 
@@ -271,9 +204,9 @@ flow_line_add(QuotaFlow *flow, uint32 line)
 void
 flow_line_remove(QuotaFlow *flow)
 {
-	QuotaStanding *s = find_standing(share_of(flow), flow->line);
+	QuotaStanding *s = standing_find(share_of(flow), flow->line);
 
-	pairingheap_remove(&quota_lines[flow->line].waiters, &flow->node);
+	pull(flow);
 	flow->waiting = false;
 	if (s != NULL && s->nwaiting > 0)
 		s->nwaiting--;
@@ -286,7 +219,7 @@ flow_line_set_holder(uint32 line, uint32 holder)
 {
 	QuotaLine  *l = &quota_lines[line];
 	uint32		flow = holder == QUOTA_NO_INDEX ? l->holder : holder;
-	QuotaStanding *s = find_standing(share_of(&quota_flows[flow]), line);
+	QuotaStanding *s = standing_find(share_of(&quota_flows[flow]), line);
 
 	if (s != NULL)
 		s->has_turn = holder != QUOTA_NO_INDEX;
@@ -294,47 +227,68 @@ flow_line_set_holder(uint32 line, uint32 holder)
 	flow_line_update(line);
 }
 
-/* Sorts a waiting flow by what its standing is now; false when it was. */
+/* Sorts a waiting flow by what its standing and lead are now; false when it was. */
 static bool
 sort_anew(QuotaFlow *flow)
 {
-	QuotaStanding *s = find_standing(share_of(flow), flow->line);
-	pairingheap *waiters = &quota_lines[flow->line].waiters;
+	QuotaShare *share = share_of(flow);
+	QuotaStanding *s = standing_find(share, flow->line);
+	bool		moved = flow->ahead != is_ahead(share) ||
+		(flow->ahead && flow->line_tag != share->tag.start);
 
-	if (s == NULL)
+	if (s != NULL)
+	{
+		standing_reprice(s, share);
+		moved |= standing_compare(flow->line_start, flow->line_since,
+								s->tag.start, s->since) != 0;
+	}
+	if (!moved)
 		return false;
-	reprice(s, share_of(flow));
-	if (compare_stands(flow->line_start, flow->line_since,
-					   s->tag.start, s->since) == 0)
-		return false;
-	pairingheap_remove(waiters, &flow->node);
-	set_key(flow, s);
-	pairingheap_add(waiters, &flow->node);
+	pull(flow);
+	if (s != NULL)
+		set_key(flow, s);
+	push(flow);
 	return true;
+}
+
+/* Who is on top of one of the line's heaps with its true key; NULL = nobody. */
+static QuotaFlow *
+top(pairingheap *heap)
+{
+	QuotaFlow  *flow;
+
+	do
+	{
+		if (pairingheap_is_empty(heap))
+			return NULL;
+		flow = pairingheap_container(QuotaFlow, node, pairingheap_first(heap));
+	} while (sort_anew(flow));
+	return flow;
 }
 
 /* See flow_gate.h. */
 QuotaFlow *
 flow_line_first(uint32 line)
 {
-	pairingheap *waiters = &quota_lines[line].waiters;
+	QuotaLine  *l = &quota_lines[line];
 	QuotaFlow  *flow;
+	QuotaFlow  *ahead;
 
-	do
-	{
-		if (pairingheap_is_empty(waiters))
-			return NULL;
-		flow = pairingheap_container(QuotaFlow, node, pairingheap_first(waiters));
-	} while (sort_anew(flow));
-	return flow;
+	/* each may put flows into the other heap, but the first one only once */
+	(void) top(&l->ahead);
+	flow = top(&l->waiters);
+	ahead = top(&l->ahead);
+	if (flow == NULL || ahead == NULL)
+		return flow ? flow : ahead;
+	return flow_line_precedes(line, ahead, flow) ? ahead : flow;
 }
 
 /* See flow_gate.h. */
 bool
 flow_line_precedes(uint32 line, const QuotaFlow *a, const QuotaFlow *b)
 {
-	Stand		x = stand_of(share_of(a), line);
-	Stand		y = stand_of(share_of(b), line);
+	Stand		x = standing_now(share_of(a), line);
+	Stand		y = standing_now(share_of(b), line);
 	int			result;
 
 	/* what waits without a standing has a key all the same */
@@ -343,7 +297,13 @@ flow_line_precedes(uint32 line, const QuotaFlow *a, const QuotaFlow *b)
 		x.start = a->line_start;
 		x.since = a->line_since;
 	}
-	result = compare_stands(x.start, x.since, y.start, y.since);
+	if (b->waiting && b->line == line)
+	{
+		y.start = b->line_start;
+		y.since = b->line_since;
+	}
+	result = standing_compare(x.start + class_time(share_of(a)), x.since,
+							y.start + class_time(share_of(b)), y.since);
 	if (result == 0 && a->share == b->share)
 		return a->order < b->order;
 	return result < 0;
@@ -361,7 +321,7 @@ flow_line_charge(uint32 flow, const QuotaKey *key, int64 cost, bool more)
 	QuotaStanding *s;
 
 	/* where nobody has waited nobody is owed anything */
-	if (line == QUOTA_NO_INDEX || (s = join(share_of(f), line)) == NULL)
+	if (line == QUOTA_NO_INDEX || (s = standing_join(share_of(f), line)) == NULL)
 		return charge;
 	charge.line = line;
 	charge.serial = s->serial;
@@ -388,17 +348,37 @@ sort_tenant(uint32 tenant)
 	}
 }
 
+/* Who goes first where the share's flows wait may be another one. */
+static void
+recheck_lines(const QuotaShare *share)
+{
+	for (int i = 0; i < QUOTA_MAX_STANDINGS; i++)
+		if (share->standings[i].nwaiting > 0)
+			flow_line_recheck(share->standings[i].line);
+}
+
+/* See flow_gate.h. */
+void
+flow_line_fell(QuotaShare *share)
+{
+	if (share->nahead == 0 || share->tag.start >= share->ahead_high)
+		return;
+	share->ahead_high = share->tag.start;
+	sort_tenant(share->tenant);
+	recheck_lines(share);
+}
+
 /* See flow_gate.h. */
 void
 flow_line_undo(uint32 flow, const FlowLineCharge *charge)
 {
 	QuotaShare *share = share_of(&quota_flows[flow]);
 	QuotaStanding *s = charge->serial == 0 ? NULL
-		: find_standing(share, charge->line);
+		: standing_find(share, charge->line);
 
 	if (s == NULL || s->serial != charge->serial)
 		return;
-	reprice(s, share);
+	standing_reprice(s, share);
 	fair_undo(&s->tag, &charge->charge);
 	if (s->since == charge->since_after)
 		s->since = charge->since_before;
@@ -421,15 +401,9 @@ flow_line_reweigh(uint32 tenant)
 
 		for (int i = 0; i < QUOTA_MAX_STANDINGS; i++)
 			if (share->standings[i].serial != 0)
-				reprice(&share->standings[i], share);
+				standing_reprice(&share->standings[i], share);
 	}
 	sort_tenant(tenant);
 	dlist_foreach(iter, &quota_tenants[tenant].shares)
-	{
-		QuotaShare *share = dlist_container(QuotaShare, tenant_node, iter.cur);
-
-		for (int i = 0; i < QUOTA_MAX_STANDINGS; i++)
-			if (share->standings[i].nwaiting > 0)
-				flow_line_recheck(share->standings[i].line);
-	}
+		recheck_lines(dlist_container(QuotaShare, tenant_node, iter.cur));
 }

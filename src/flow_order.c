@@ -137,13 +137,16 @@ flow_share_update(QuotaShare *share)
 void
 flow_leave_state(QuotaFlow *flow)
 {
-	if (flow->state == QUOTA_FLOW_READY)
-	{
-		pairingheap_remove(&share_of(flow)->flows, &flow->node);
-		pairingheap_remove(&class_of(share_of(flow))->ages, &flow->age_node);
+	bool		ready = flow->state == QUOTA_FLOW_READY;
+
+	/* its turn may make others READY, so the heaps it is in stay whole till then */
+	if (ready)
 		flow_reopen(flow);
-	}
 	flow_park_leave(flow);
+	if (!ready)
+		return;
+	pairingheap_remove(&share_of(flow)->flows, &flow->node);
+	pairingheap_remove(&class_of(share_of(flow))->ages, &flow->age_node);
 }
 
 /* A job may be ready. */

@@ -79,6 +79,22 @@ flow_wake(uint32 slot, int64 now_ns)
 	flow_gates_wake(slot, now_ns);
 }
 
+/* See flow.h. */
+int64
+flow_first_wake_ns(const QuotaSlot *slot)
+{
+	int64		first_ns = QUOTA_NEVER;
+
+	if (!pairingheap_is_empty(&slot->timers))
+		first_ns = pairingheap_container(QuotaFlow, timer,
+										 pairingheap_first((pairingheap *) &slot->timers))->wake_ns;
+	if (!pairingheap_is_empty(&slot->gates))
+		first_ns = Min(first_ns,
+					   pairingheap_container(QuotaBucket, gate_node,
+											 pairingheap_first((pairingheap *) &slot->gates))->gate_ns);
+	return first_ns;
+}
+
 /* ---- blocked flows ---- */
 
 /* Leaves all that it waits in; its state is still what it was. */

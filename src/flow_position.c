@@ -193,6 +193,7 @@ flow_apply_unclaim(const JournalClaim *claim, int64 now_ns)
 	flow_share_relink(share);
 	class_undo(&slot_of(flow)->order, share->class_index, &claim->class_charge);
 	flow_line_undo(claim->flow, &claim->line);
+	flow_line_fell(share);
 
 	if (claim->job == 0 || !claim->was_running)
 		flow_count_claim(flow, -1);

@@ -66,7 +66,9 @@ typedef struct QuotaLine
 	uint64		closed;			/* and its parking */
 	dlist_node	idle_node;		/* in slot->idle_lines when idle: */
 	bool		idle;			/* nobody waits, nobody's turn, not closed */
-	pairingheap waiters;		/* PARKED flows, who goes first on top */
+	pairingheap waiters;		/* PARKED flows, who goes first on top; but
+								 * those whose share is ahead of its class: */
+	pairingheap ahead;			/* as well, who goes first of them on top */
 	FairClock	clock;			/* virtual time of this line */
 } QuotaLine;
 
@@ -92,6 +94,8 @@ typedef struct QuotaShare
 	uint32		class_index;
 	uint32		nflows;
 	pg_atomic_uint32 pins;		/* journal records that name it */
+	uint32		nahead;			/* its flows that are in some line->ahead; */
+	fair_time	ahead_high;		/* no line_tag of them is above */
 	FairTag		tag;			/* place in the fair order */
 	bool		queued;			/* node is in slot->classes[].heap */
 	pairingheap_node node;
@@ -138,8 +142,10 @@ typedef struct QuotaFlow
 	dlist_node	bucket_node;
 	uint32		line;			/* it waits there or, READY, is its holder;
 								 * QUOTA_NO_INDEX = neither */
-	bool		waiting;		/* node is in line->waiters, by: */
-	fair_time	line_start;		/* the share's standing, as last seen */
+	bool		waiting;		/* node is in line->waiters, or line->ahead, by: */
+	bool		ahead;
+	fair_time	line_start;		/* the share's standing, as last seen, */
+	fair_time	line_tag;		/* and when ahead its tag's start; */
 	uint64		line_since;
 
 	Position	position;		/* where its next job may be */
