@@ -8,7 +8,7 @@
 
 #include "postgres.h"
 
-/* The unfinished job of the provider with this key; false when there is none (yet). */
+/* The unfinished job of the provider with this key; false = none (yet). */
 extern bool dedupe_find(Datum provider, Datum key, int64 *id);
 
 /*

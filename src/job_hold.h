@@ -46,7 +46,7 @@ extern void held_close(Held *h);
 /* Locks the row found, or throws 55P03. */
 extern void held_lock_row(RowTable *table, TupleTableSlot *slot, int64 id);
 
-/* Finds the job, which others may change as long as it is not locked; 42704, 55P03. */
+/* Finds the job, which others may change until it is locked; 42704, 55P03. */
 extern void held_find_job(Held *h, int64 id);
 
 /* Finds and locks the job; 42704 or 55P03. */

@@ -8,11 +8,11 @@
  * transactions of a cluster that use it commit one after the other.
  *
  * The ring is shared by all databases and works like that of events (event.c): of
- * [notice_tail, notice_head) some may be done, which the tail passes in time.  When it
- * is full the new notice is lost, which is counted at the provider and told in one
- * notification.  A notice is taken out of the ring after the worker has committed:
- * if it dies in between, that notice is sent twice.  A restart of the server loses
- * what is in the ring.
+ * [notice_tail, notice_head) some may be done, which the tail passes in time.  When
+ * it is full the new notice is lost, which is counted at the provider and told in
+ * one notification.  A notice is taken out of the ring after the worker has
+ * committed: if it dies in between, that notice is sent twice.  A restart of the
+ * server loses what is in the ring.
  */
 #ifndef QUOTA_NOTIFY_H
 #define QUOTA_NOTIFY_H

@@ -12,8 +12,8 @@
 
 /*
  * Gives the writer of an open and locked table of ours its compiled CHECK
- * constraints and conditions of triggers, until the memory of estate is freed; or nothing, and the executor
- * compiles them itself.  Throws what compiling throws.
+ * constraints and conditions of triggers, until the memory of estate is freed; or
+ * nothing, and the executor compiles them itself.  Throws what compiling throws.
  */
 extern void row_check_lend(QuotaRelation rel, ResultRelInfo *result,
 						   EState *estate);

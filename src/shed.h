@@ -29,7 +29,7 @@ extern bool shed_needs(const QuotaShare *share);
  */
 extern int64 shed_tell(Oid database, int64 now_ns);
 
-/* Tells everything: the server has shut down.  In the postmaster, nobody else is there. */
+/* Tells everything: the server has shut down.  In the postmaster, alone. */
 extern void shed_tell_all(void);
 
 #endif							/* QUOTA_SHED_H */

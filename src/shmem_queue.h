@@ -202,7 +202,7 @@ typedef struct QuotaWaitPlace
 	uint32		waiter;
 } QuotaWaitPlace;
 
-/* One for each backend, whose own the fields are but for the first two; see waiter.c. */
+/* One for each backend, whose own all fields but the first two are; see waiter.c. */
 typedef struct QuotaWaiter
 {
 	pg_atomic_uint32 state;		/* WaiterState; set by who wakes it */
