@@ -205,7 +205,7 @@ sub note_done
 }
 
 # Errors that work may meet.
-my $expected = qr/ERROR:  (55000|55P03|53Q00|23505|42704|57014|40P01|40001|22012|P0001|21000):/;
+my $expected = qr/ERROR:  (55000|55P03|53Q00|23505|42704|57014|40P01|40001|22012|P0001|21000|27000):/;
 
 sub answered
 {
