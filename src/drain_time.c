@@ -147,13 +147,9 @@ add_flow(Drain *d, const QuotaCall *call, int64 n, bool *suspended)
 static void
 count_flow(Drain *d, const FlowInfo *info)
 {
-	QuotaCall	call = {0};
+	QuotaCall	call = flow_info_call(info, d->provider);
 	bool		suspended = false;
 
-	call.tenant = info->tenant;
-	call.provider = d->provider;
-	call.class_name = info->class_name;
-	call.endpoint = info->endpoint[0] ? info->endpoint : NULL;
 	if (!add_flow(d, &call, info->depth, &suspended))
 		not_before(d, QUOTA_NEVER);
 	if (suspended)
@@ -210,7 +206,7 @@ period_wait(const Drain *d, const Load *load, int64 cost)
 
 /* Until all this, and its part of the extra jobs, has gone through. */
 static int64
-load_wait(const Drain *d, const Load *load, int64 extra)
+wait_of(const Drain *d, const Load *load, int64 extra)
 {
 	int64		cost = load->cost;
 	int64		jobs = load->jobs;
@@ -317,7 +313,7 @@ quota_drain_time(PG_FUNCTION_ARGS)
 	count_all(&d, slot, extra);
 	hash_seq_init(&status, d.loads);
 	while ((load = hash_seq_search(&status)) != NULL)
-		not_before(&d, load_wait(&d, load, extra));
+		not_before(&d, wait_of(&d, load, extra));
 	if (d.wait_ns == QUOTA_NEVER)
 		PG_RETURN_NULL();
 	result = palloc0(sizeof(Interval));

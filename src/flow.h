@@ -92,8 +92,13 @@ extern void flow_correct(QuotaFlow *flow, int64 difference);
 
 /* ---- flow_park.c: flows that can't run ---- */
 
-/* Makes ready what time has made ready; to be called before picking. */
-extern void flow_wake(uint32 slot, int64 now_ns);
+/*
+ * To be called before picking: accounts for the time that has passed.  Permits end,
+ * and what time has made ready is READY; flows with a timer after wake_ns, now_ns or
+ * before it, stay as they are.
+ */
+extern void flow_pass_time(uint32 slot, int64 now_ns, TimestampTz wall_us,
+						   int64 wake_ns);
 /*
  * Takes a flow that was refused out of the order until wake_ns or an event. For
  * refusals decided since the pick without releasing the lock, and of a head that
@@ -122,7 +127,7 @@ extern void flow_open(uint32 slot);
 extern void flow_open_since(uint32 slot, uint64 parkings);
 /* The one whose turn it is is stopped, and so are all that are READY. */
 extern bool flow_all_stopped(uint32 slot, int64 now_ns);
-/* A claim is worth trying; flow_wake() was called for now. */
+/* A claim is worth trying; flow_pass_time() was called for now. */
 extern bool flow_may_claim(uint32 slot, int64 now_ns);
 /* When time alone may change that; QUOTA_NEVER. */
 extern int64 flow_next_ns(uint32 slot);
@@ -205,12 +210,6 @@ extern void flow_scan_empty(const FlowScan *scan, int64 last_id);
  */
 extern bool flow_head_is_plain(uint32 flow, int64 now_ns);
 
-/*
- * Before flow_wake(): the wall clock, which scheduled jobs follow, may have been
- * set.
- */
-extern void flow_follow_wall(uint32 slot, int64 now_ns, TimestampTz wall_us);
-
 /* ---- flow_recount.c: before everything is known ---- */
 
 /*
@@ -265,6 +264,11 @@ extern void flow_apply_claimed(const JournalClaim *claim);
 
 /* ---- between the flow*.c files ---- */
 
+/*
+ * The wall clock, which scheduled jobs follow, may have been set: looks at flows
+ * that wait for something.
+ */
+extern void flow_follow_wall(uint32 slot, int64 now_ns, TimestampTz wall_us);
 extern int	flow_compare_shares(const pairingheap_node *a,
 								const pairingheap_node *b, void *arg);
 extern int	flow_compare_flows(const pairingheap_node *a,

@@ -9,7 +9,6 @@
 
 #include "flow_gate.h"
 #include "miscadmin.h"
-#include "permit.h"
 #include "utils/memutils.h"
 #include "waiter.h"
 
@@ -26,9 +25,7 @@ pass_time(uint32 slot, FlowList *list)
 	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
 	list->now_ns = quota_now_ns();
 	list->wall_us = quota_wall_us();
-	permit_expire(slot, list->now_ns);
-	flow_follow_wall(slot, list->now_ns, list->wall_us);
-	flow_wake(slot, list->now_ns);
+	flow_pass_time(slot, list->now_ns, list->wall_us, list->now_ns);
 	LWLockRelease(&s->lock);
 	waiter_release(false);
 }
@@ -108,4 +105,17 @@ flow_list(uint32 slot, FlowList *list)
 		}
 		copy_chunk(slot, first, list);
 	}
+}
+
+/* See flow_list.h. */
+QuotaCall
+flow_info_call(const FlowInfo *info, const char *provider)
+{
+	QuotaCall	call = {0};
+
+	call.tenant = info->tenant;
+	call.provider = provider;
+	call.class_name = info->class_name;
+	call.endpoint = info->endpoint[0] ? info->endpoint : NULL;
+	return call;
 }

@@ -5,6 +5,7 @@
 #ifndef QUOTA_FLOW_LIST_H
 #define QUOTA_FLOW_LIST_H
 
+#include "policy.h"
 #include "shmem.h"
 
 /* One flow, as it was when it was copied. */
@@ -36,5 +37,8 @@ typedef struct FlowList
  * to list->now_ns.  In the current memory context.  No lock held; throws.
  */
 extern void flow_list(uint32 slot, FlowList *list);
+
+/* The call that its jobs make; it refers to the info. */
+extern QuotaCall flow_info_call(const FlowInfo *info, const char *provider);
 
 #endif							/* QUOTA_FLOW_LIST_H */

@@ -9,6 +9,7 @@
  * Parkings are numbered: see there what for.
  */
 #include "flow_gate.h"
+#include "permit.h"
 #include "waiter.h"
 
 /* ---- timers ---- */
@@ -53,9 +54,9 @@ first_timer(QuotaSlot *slot)
 								 pairingheap_first(&slot->timers));
 }
 
-/* See flow.h. */
-void
-flow_wake(uint32 slot, int64 now_ns)
+/* Makes ready what time has made ready. */
+static void
+wake(uint32 slot, int64 now_ns)
 {
 	QuotaFlow  *flow;
 
@@ -77,6 +78,15 @@ flow_wake(uint32 slot, int64 now_ns)
 		flow_set_ready(flow);
 	}
 	flow_gates_wake(slot, now_ns);
+}
+
+/* See flow.h. */
+void
+flow_pass_time(uint32 slot, int64 now_ns, TimestampTz wall_us, int64 wake_ns)
+{
+	permit_expire(slot, now_ns);
+	flow_follow_wall(slot, now_ns, wall_us);
+	wake(slot, wake_ns);
 }
 
 /* See flow.h. */

@@ -23,7 +23,6 @@
 #include "flow_gate.h"
 #include "job_batch.h"
 #include "job_refuse.h"
-#include "permit.h"
 #include "utils/jsonb.h"
 
 /* Jobs older than that are all the same: max_wait is less. */
@@ -48,9 +47,8 @@ turn_pick(Claimer *c)
 
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	now_ns = quota_now_ns();
-	permit_expire(c->slot, now_ns);
-	flow_follow_wall(c->slot, now_ns, quota_wall_us());
-	flow_wake(c->slot, Min(now_ns, c->asleep_ns - 1));
+	flow_pass_time(c->slot, now_ns, quota_wall_us(),
+				   Min(now_ns, c->asleep_ns - 1));
 	c->flow = pick(c, now_ns, &c->turn);
 	if (c->flow != QUOTA_NO_INDEX)
 	{

@@ -46,16 +46,12 @@ wall_of(const FlowList *list, int64 at_ns)
 static void
 ask(const char *provider, FlowInfo *info, TimestampTz *at_us)
 {
-	QuotaCall	call = {0};
+	QuotaCall	call = flow_info_call(info, provider);
 	QuotaAsk	one = {0};
 	TermState	states[QUOTA_MAX_TERMS];
 	QuotaVerdict verdict;
 	QuotaPlan  *plan;
 
-	call.tenant = info->tenant;
-	call.provider = provider;
-	call.class_name = info->class_name;
-	call.endpoint = info->endpoint[0] ? info->endpoint : NULL;
 	if (quota_plan(&call, true) == NULL)
 	{
 		info->reason = QUOTA_UNCONFIGURED;

@@ -40,7 +40,6 @@
 #include "clock.h"
 #include "flow.h"
 #include "miscadmin.h"
-#include "permit.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 
@@ -57,9 +56,7 @@ pass_time(uint32 slot, int64 now_ns)
 	bool		ready = false;
 
 	waiter_notice(&ready);
-	permit_expire(slot, now_ns);
-	flow_follow_wall(slot, now_ns, quota_wall_us());
-	flow_wake(slot, now_ns);
+	flow_pass_time(slot, now_ns, quota_wall_us(), now_ns);
 	waiter_notice(NULL);
 	if (s->closed.flow != QUOTA_NO_INDEX && s->closed.until_ns <= now_ns)
 	{
