@@ -20,6 +20,7 @@ struct RowTable
 	Relation	relation;
 	LockTupleMode lock_mode;
 	List	   *slots;			/* handed out by row_slot() */
+	List	   *scans;			/* of its indexes, those that have ended too */
 	RowWriter  *writer;			/* NULL until the first write */
 	Bitmapset  *updated;		/* columns the writer was made to update */
 };
