@@ -11,8 +11,8 @@
 
 #include "flow.h"
 #include "job_deadline.h"
+#include "job_held.h"
 #include "job_history.h"
-#include "job_hold.h"
 #include "utils/builtins.h"
 
 #define LEASE_EXPIRED "lease expired"

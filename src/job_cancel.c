@@ -8,7 +8,7 @@
  * cancelled when the attempt fails (quota_fail) or its lease runs out (the next
  * quota_dequeue that meets it).  If the worker completes it first it has succeeded.
  */
-#include "job_hold.h"
+#include "job_held.h"
 
 #include "args.h"
 #include "error.h"
@@ -24,7 +24,7 @@ PG_FUNCTION_INFO_V1(quota_cancel);
  * not there yet, as the statement that inserts the job has not ended.
  */
 static bool
-hold_lease(Held *h)
+lock_lease(Held *h)
 {
 	JobFind		find = job_find(h->leases, QUOTA_REL_LEASES_PKEY, h->id, h->lease);
 
@@ -82,7 +82,7 @@ cancel_returned(Held *h)
 {
 	bool		running;
 
-	if (!hold_lease(h))
+	if (!lock_lease(h))
 	{
 		write_cancelled(h, false);
 		return true;

@@ -3,7 +3,7 @@
  *		quota_extend_job(): a running attempt keeps its lease, and its permit, for
  *		longer, and learns whether it is still wanted.
  */
-#include "job_hold.h"
+#include "job_held.h"
 
 #include "access/htup_details.h"
 #include "args.h"

@@ -1,7 +1,7 @@
 /*
  * job_finish.c
  *		How an attempt ends: quota_complete(), quota_fail().  The fence and the
- *		order of locks and notes are those of job_hold.h.
+ *		order of locks and notes are those of job_held.h.
  */
 #include "job_finish.h"
 

@@ -6,7 +6,7 @@
 #ifndef QUOTA_JOB_FINISH_H
 #define QUOTA_JOB_FINISH_H
 
-#include "job_hold.h"
+#include "job_held.h"
 
 /* What quota_fail() was told; strings and headers in the caller's memory. */
 typedef struct Failure

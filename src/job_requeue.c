@@ -10,7 +10,7 @@
  * Until the commit the row is over or being written, so no scan needs to be told
  * of a rollback.
  */
-#include "job_hold.h"
+#include "job_held.h"
 
 #include "args.h"
 #include "job_dedupe.h"

@@ -1,5 +1,5 @@
 /*
- * job_hold.h
+ * job_held.h
  *		A job and its lease, both locked by one transaction: how it leaves the
  *		hands of its worker.
  *
@@ -12,8 +12,8 @@
  * scan may have passed the lease while it was in our hands.  What the job gives
  * back (its place in flight, its permit) acts at commit.
  */
-#ifndef QUOTA_JOB_HOLD_H
-#define QUOTA_JOB_HOLD_H
+#ifndef QUOTA_JOB_HELD_H
+#define QUOTA_JOB_HELD_H
 
 #include "decide.h"
 #include "job.h"
@@ -84,4 +84,4 @@ extern void held_give_back(Held *h, bool billed, const QuotaUnits *units,
 extern void job_write_over(RowTable *jobs, TupleTableSlot *job,
 						   const char *state, RowValues *change);
 
-#endif							/* QUOTA_JOB_HOLD_H */
+#endif							/* QUOTA_JOB_HELD_H */

@@ -1,8 +1,8 @@
 /*
- * job_hold.c
- *		A job and its lease in the hands of one transaction; see job_hold.h.
+ * job_held.c
+ *		A job and its lease in the hands of one transaction; see job_held.h.
  */
-#include "job_hold.h"
+#include "job_held.h"
 
 #include "error.h"
 #include "notify.h"
@@ -13,7 +13,7 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
-/* See job_hold.h. */
+/* See job_held.h. */
 void
 held_open(Held *h)
 {
@@ -24,7 +24,7 @@ held_open(Held *h)
 	h->lease = row_slot(h->leases);
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 void
 held_close(Held *h)
 {
@@ -41,7 +41,7 @@ no_lease(Held *h, int64 id, int32 attempt)
 	quota_error_stale_lease(id, attempt);
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 void
 held_lock_row(RowTable *table, TupleTableSlot *slot, int64 id)
 {
@@ -49,7 +49,7 @@ held_lock_row(RowTable *table, TupleTableSlot *slot, int64 id)
 		quota_error_job_busy(id);
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 void
 held_find_job(Held *h, int64 id)
 {
@@ -68,7 +68,7 @@ held_find_job(Held *h, int64 id)
 	job_names_of(h->job, &h->names);
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 void
 held_lock_job(Held *h, int64 id)
 {
@@ -76,7 +76,7 @@ held_lock_job(Held *h, int64 id)
 	held_lock_row(h->jobs, h->job, id);
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 void
 held_note_lease(Held *h, bool gone)
 {
@@ -135,7 +135,7 @@ try_rows(Held *h, int64 id, int32 attempt)
 	return outcome;
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 HeldOutcome
 held_try_running(Held *h, int64 id, int32 attempt)
 {
@@ -159,7 +159,7 @@ held_try_running(Held *h, int64 id, int32 attempt)
 	return HELD_RUNNING;
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 void
 held_running(Held *h, int64 id, int32 attempt)
 {
@@ -176,14 +176,14 @@ held_running(Held *h, int64 id, int32 attempt)
 	}
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 bool
 held_cancel_requested(Held *h)
 {
 	return row_bool(h->lease, LEASE_CANCEL_REQUESTED);
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 char *
 held_worker(Held *h)
 {
@@ -224,7 +224,7 @@ latency_of(Held *h)
 	return h->now_ns - quota_ns_of_steady(DatumGetTimestampTz(claimed_at));
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 void
 held_give_back(Held *h, bool billed, const QuotaUnits *units, int64 depth,
 			   int64 due_ns, int64 completed)
@@ -260,7 +260,7 @@ forget_key(TupleTableSlot *job)
 					  row_int64(job, JOB_ID));
 }
 
-/* See job_hold.h. */
+/* See job_held.h. */
 void
 job_write_over(RowTable *jobs, TupleTableSlot *job, const char *state,
 			   RowValues *change)
