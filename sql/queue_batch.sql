@@ -305,7 +305,8 @@ SELECT quota_clock_advance('20 s');
 SELECT e.lease_until, e.cancel_requested, j.payload FROM
 	(SELECT array_agg(id ORDER BY id DESC) AS ids, array_agg(attempt ORDER BY id DESC) AS attempts
 	 FROM quota.jobs WHERE provider = 'qb' AND state = 'running') s,
-	quota_extend_job(ids || ids[1], attempts || 7, '1 min') e JOIN quota.jobs j ON j.id = e.id;
+	quota_extend_job(ids || ids[1], attempts || 7, '1 min') WITH ORDINALITY e
+	JOIN quota.jobs j ON j.id = e.id ORDER BY e.ordinality;
 SELECT * FROM places;
 BEGIN;
 SELECT count(*) FROM (SELECT array_agg(id) AS ids, array_agg(attempt) AS attempts
