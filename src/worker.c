@@ -21,6 +21,14 @@
  *			raising it has failed, and the launcher waits longer and longer
  *			before it starts the next one there.
  *
+ * Databases in which work is due are served in turn, so that none has to wait for
+ * more than one run of each other one, however busy they are.
+ *
+ * Who wants a database for himself (DROP DATABASE, RENAME, a copy of it) locks it and
+ * then waits 5 seconds for others to leave.  The launcher looks for that lock while
+ * workers run, and ends a worker that is in the way; its work stays due, and no other
+ * one starts there before the lock is gone.
+ *
  * Both waits and back-off follow real time: they go on while a test has stopped
  * the quota clock.
  *
@@ -28,11 +36,6 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
-#include "access/table.h"
-#include "access/tableam.h"
-#include "access/xact.h"
-#include "catalog/pg_database.h"
 #include "clock.h"
 #include "event.h"
 #include "miscadmin.h"
@@ -43,7 +46,6 @@
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "worker.h"
 
 /* Not to use up max_worker_processes, whose default is 8. */
@@ -54,6 +56,8 @@
 #define FIRST_BACKOFF_NS	(10 * QUOTA_NS_PER_S)
 #define MAX_BACKOFF_NS		(120 * QUOTA_NS_PER_S)
 #define CLOSED_PAUSE_NS		(60 * QUOTA_NS_PER_S)	/* database without access */
+#define LOCKED_PAUSE_NS		(1 * QUOTA_NS_PER_S)	/* somebody wants it for himself */
+#define WATCH_NS			(QUOTA_NS_PER_S / 5)	/* how often to look for that */
 #define MAX_SLEEP_NS		(60 * QUOTA_NS_PER_S)
 #define FIND_PAUSE_NS		(1 * QUOTA_NS_PER_S)	/* while looking for databases */
 
@@ -61,6 +65,7 @@
 typedef struct Place
 {
 	BackgroundWorkerHandle *handle; /* NULL = none is running */
+	bool		ended;			/* by us */
 	Oid			database;
 	uint32		runs;			/* worker_runs when it was started */
 	int			failures;		/* in a row */
@@ -74,13 +79,6 @@ typedef struct Order
 	Oid			database;
 	Oid			extension;
 } Order;
-
-typedef enum DatabaseState
-{
-	DATABASE_GONE,
-	DATABASE_CLOSED,			/* takes no connections now */
-	DATABASE_OPEN
-} DatabaseState;
 
 /* ---- asking for work ---- */
 
@@ -113,58 +111,7 @@ quota_work_due(uint32 database_slot, int64 at_ns)
 
 static Place *places;
 static int	n_running;
-
-/* See worker.h. */
-void
-quota_each_database(void (*look) (Oid database, bool is_template, bool open,
-								  void *arg), void *arg)
-{
-	Relation	rel;
-	TableScanDesc scan;
-	HeapTuple	tuple;
-
-	StartTransactionCommand();
-	(void) GetTransactionSnapshot();
-	rel = table_open(DatabaseRelationId, AccessShareLock);
-	scan = table_beginscan_catalog(rel, 0, NULL);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
-
-		look(form->oid, form->datistemplate,
-			 form->datallowconn && form->datconnlimit >= -1, arg);
-	}
-	table_endscan(scan);
-	table_close(rel, AccessShareLock);
-	CommitTransactionCommand();
-}
-
-/* What is asked of one database. */
-typedef struct Look
-{
-	Oid			database;
-	DatabaseState state;
-} Look;
-
-/* Is it this one? */
-static void
-look_at(Oid database, bool is_template, bool open, void *arg)
-{
-	Look	   *l = arg;
-
-	if (database == l->database)
-		l->state = open ? DATABASE_OPEN : DATABASE_CLOSED;
-}
-
-/* One look at pg_database; DATABASE_GONE when there is no such row. */
-static DatabaseState
-database_state(Oid database)
-{
-	Look		l = {database, DATABASE_GONE};
-
-	quota_each_database(look_at, &l);
-	return l.state;
-}
+static uint32 first_place;		/* whose turn it is to be served first */
 
 /* The next start waits, the longer the more failed. */
 static void
@@ -262,12 +209,27 @@ quota_start_process(const char *type, const char *function, Oid database,
 	return started ? handle : NULL;
 }
 
+/* Ends the place's worker if somebody wants its database for himself. */
+static void
+make_way(Place *place)
+{
+	if (place->ended || !quota_database_is_locked(place->database))
+		return;
+	ereport(LOG,
+			(errmsg("ending background worker of quota in database %u",
+					place->database),
+			 errdetail("Somebody wants to drop, rename or copy the database.")));
+	TerminateBackgroundWorker(place->handle);
+	place->ended = true;
+}
+
 /* Starts a worker, or makes the place wait. */
 static void
 start_worker(Place *place, const Order *order)
 {
 	place->runs = pg_atomic_read_u32(&quota_slots[order->slot].worker_runs);
 	place->database = order->database;
+	place->ended = false;
 	place->handle = quota_start_process("quota worker", "quota_worker_main",
 										order->database, order, sizeof(*order));
 	if (place->handle != NULL)
@@ -287,10 +249,13 @@ start_worker(Place *place, const Order *order)
 static void
 serve(Place *place, const Order *order)
 {
-	switch (database_state(order->database))
+	switch (quota_database_state(order->database))
 	{
 		case DATABASE_OPEN:
 			start_worker(place, order);
+			break;
+		case DATABASE_LOCKED:
+			place->not_before_ns = quota_raw_ns() + LOCKED_PAUSE_NS;
 			break;
 		case DATABASE_CLOSED:
 			place->not_before_ns = quota_raw_ns() + CLOSED_PAUSE_NS;
@@ -302,36 +267,63 @@ serve(Place *place, const Order *order)
 	}
 }
 
+/*
+ * One look at the place, whose worker has not ended.  Returns for how long nothing
+ * will be due; true in *served when a worker was started.
+ */
+static int64
+look_after(uint32 index, bool *served)
+{
+	Place	   *place = &places[index];
+	int64		now_ns = quota_now_ns();
+	int64		wait_ns;
+	int64		at_ns;
+	Order		order;
+
+	if (place->handle != NULL)
+	{
+		make_way(place);
+		return WATCH_NS;
+	}
+	if (!quota_slots[index].entry.used)
+		return QUOTA_NEVER;
+	at_ns = wanted_at(index, now_ns, &order);
+	if (at_ns == QUOTA_NEVER)
+		return QUOTA_NEVER;
+	if (place->database != order.database)
+		memset(place, 0, sizeof(*place));
+	wait_ns = Max(at_ns - now_ns, place->not_before_ns - quota_raw_ns());
+	if (wait_ns > 0)
+		return wait_ns;
+	/* the end of a worker wakes us */
+	if (n_running == MAX_WORKERS)
+		return QUOTA_NEVER;
+	serve(place, &order);
+	*served = place->handle != NULL;
+	return *served ? WATCH_NS : place->not_before_ns - quota_raw_ns();
+}
+
 /* One look at all databases.  Returns for how long nothing will be due. */
 static int64
 launch(void)
 {
 	int64		sleep_ns = quota_find_next() ? FIND_PAUSE_NS : MAX_SLEEP_NS;
+	uint32		n = (uint32) quota_max_providers;
+	uint32		first = first_place;
 
-	for (uint32 i = 0; i < (uint32) quota_max_providers; i++)
-	{
-		Place	   *place = &places[i];
-		int64		now_ns = quota_now_ns();
-		int64		wait_ns;
-		int64		at_ns;
-		Order		order;
-
+	for (uint32 i = 0; i < n; i++)
 		reap(i);
-		if (!quota_slots[i].entry.used || place->handle != NULL)
-			continue;
-		at_ns = wanted_at(i, now_ns, &order);
-		if (at_ns == QUOTA_NEVER)
-			continue;
-		if (place->database != order.database)
-			memset(place, 0, sizeof(*place));
-		wait_ns = Max(at_ns - now_ns, place->not_before_ns - quota_raw_ns());
-		if (wait_ns > 0)
-			sleep_ns = Min(sleep_ns, wait_ns);
-		else if (n_running < MAX_WORKERS)
-			serve(place, &order);
-		/* else the end of a worker wakes us */
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint32		index = (first + i) % n;
+		bool		served = false;
+
+		sleep_ns = Min(sleep_ns, look_after(index, &served));
+		/* who comes after him is next, when he is due again */
+		if (served)
+			first_place = (index + 1) % n;
 	}
-	return sleep_ns;
+	return Max(sleep_ns, 0);
 }
 
 /* before_shmem_exit callback */

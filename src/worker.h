@@ -51,9 +51,27 @@ extern BackgroundWorkerHandle *quota_start_process(const char *type,
 												   const char *function,
 												   Oid database,
 												   const void *extra, Size size);
+
+/* ---- worker_database.c: what the launcher can learn of a database ---- */
+
+typedef enum DatabaseState
+{
+	DATABASE_GONE,
+	DATABASE_CLOSED,			/* takes no connections now */
+	DATABASE_LOCKED,			/* quota_database_is_locked() */
+	DATABASE_OPEN
+} DatabaseState;
+
 /* Shows every database to look(); open: it takes connections.  May throw. */
 extern void quota_each_database(void (*look) (Oid database, bool is_template,
 											  bool open, void *arg), void *arg);
+/* May throw. */
+extern DatabaseState quota_database_state(Oid database);
+/*
+ * Somebody wants it for himself: DROP DATABASE, ALTER DATABASE RENAME or SET
+ * TABLESPACE, CREATE DATABASE from it.
+ */
+extern bool quota_database_is_locked(Oid database);
 
 /* ---- worker_find.c: for the launcher ---- */
 

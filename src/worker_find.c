@@ -11,6 +11,11 @@
  *
  * Templates are left out: nobody works there, and they must not be disturbed while
  * they are being copied.
+ *
+ * A slot that a database has got it keeps.  So databases are looked into only until
+ * half of the slots are taken: the others are for those who come to use a database,
+ * who make its slot and need more for its providers.  How many databases were left
+ * out is told in the server's log.
  */
 #include "postgres.h"
 
@@ -72,6 +77,31 @@ is_known(Oid database)
 	return false;
 }
 
+/* No more slots than these are given to databases that nobody has asked for. */
+static bool
+is_half_full(void)
+{
+	return quota_shared->slot_table.n_used >= quota_shared->slot_table.size / 2;
+}
+
+/* The rest of the list is not looked into. */
+static void
+leave_out(void)
+{
+	int			n = 0;
+
+	for (; n_unknown > 0; n_unknown--)
+		n += !is_known(unknown[n_unknown - 1]);
+	if (n > 0)
+		ereport(LOG,
+				(errmsg_plural("quota does no background work in %d database until somebody uses it there",
+							   "quota does no background work in %d databases until somebody uses it there",
+							   n, n),
+				 errdetail("Half of the %u places of quota.max_providers are taken.",
+						   quota_shared->slot_table.size),
+				 errhint("Raise quota.max_providers: every provider and every database needs a place.")));
+}
+
 /* Sends a worker to the database; false when none can be had now. */
 static bool
 start_finder(Oid database)
@@ -94,6 +124,8 @@ quota_find_next(void)
 		pfree(finder);
 		finder = NULL;
 	}
+	if (is_half_full())
+		leave_out();
 	while (n_unknown > 0)
 	{
 		Oid			database = unknown[n_unknown - 1];

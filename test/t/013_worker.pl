@@ -95,6 +95,24 @@ foreach my $i (1 .. 20)
 }
 pass('workers do not block CREATE DATABASE and DROP DATABASE');
 
+# a worker that takes long is in nobody's way: here it deletes a job, and a trigger waits
+$node->safe_psql('a', q{
+	CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1000); RETURN NULL; END';
+	CREATE TRIGGER slow AFTER DELETE ON quota.jobs FOR EACH ROW EXECUTE FUNCTION public.slow();
+	INSERT INTO quota.jobs (tenant, provider) VALUES ('t', 'p');
+	SELECT quota_cancel(id) FROM quota.jobs});
+clock_advance($node, '8 days');
+foreach my $command ('CREATE DATABASE b TEMPLATE a', 'ALTER DATABASE a RENAME TO c', 'DROP DATABASE c')
+{
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE backend_type = 'quota worker' AND datname IN ('a', 'c') AND wait_event = 'PgSleep'})
+	  or die 'no worker is busy';
+	is($node->psql('postgres', $command), 0, "a busy worker makes way for $command");
+}
+$node->safe_psql('postgres', 'DROP DATABASE b');
+$node->safe_psql('postgres', 'CREATE DATABASE a');
+$node->safe_psql('a', 'CREATE EXTENSION quota');
+
 # an extension that is created anew knows nothing of the old one
 foreach my $i (1 .. 20)
 {
@@ -122,4 +140,44 @@ ok( $node->poll_query_until(
 	'jobs that finished long ago are deleted, no others');
 
 $node->stop;
+
+# ---- many databases ----
+
+# Two workers at most, four databases that keep each of them busy for two seconds at a
+# time, 100 times: a job there takes its time to be deleted, and then is not.
+$node = new_node('many', 'quota.max_providers' => 16);
+clock_set($node, '2030-01-01 00:00:00+00');
+$node->safe_psql('postgres', $setup);
+foreach my $name ('hog', 'other')
+{
+	$node->safe_psql('postgres', "CREATE DATABASE $name");
+	$node->safe_psql($name, 'CREATE EXTENSION quota');
+	$node->safe_psql($name, $setup);
+}
+$node->safe_psql('hog', q{
+	CREATE SEQUENCE public.tries;
+	CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN PERFORM nextval($$public.tries$$); PERFORM pg_sleep(0.4); RAISE EXCEPTION $$not today$$; END';
+	CREATE TRIGGER slow AFTER DELETE ON quota.jobs FOR EACH ROW EXECUTE FUNCTION public.slow()});
+my @hogs = ('hog', map { "hog$_" } 1 .. 3);
+$node->safe_psql('postgres', "CREATE DATABASE $_ TEMPLATE hog") foreach @hogs[ 1 .. 3 ];
+$node->safe_psql($_, q{
+	INSERT INTO quota.jobs (tenant, provider) SELECT 't', 'p' FROM generate_series(1, 500);
+	SELECT count(quota_cancel(id)) FROM quota.jobs}) foreach @hogs, 'other';
+clock_advance($node, '8 days');
+$node->poll_query_until('other', 'SELECT count(*) = 0 FROM quota.jobs') or die 'not served';
+my $tries = 0;
+$tries += $node->safe_psql($_, 'SELECT last_value FROM public.tries') foreach @hogs;
+cmp_ok($tries, '<', 120, 'databases are served in turn');
+
+# after a crash, some of the databases with jobs get a place by themselves
+$node->safe_psql('postgres', "CREATE DATABASE other$_ TEMPLATE other") foreach 1 .. 12;
+$log = -s $node->logfile;
+$node->stop('immediate');
+$node->start;
+ok( $node->wait_for_log(
+		qr/quota does no background work in \d+ databases until somebody uses it there/, $log),
+	'databases that get no background work are told of');
+is($node->psql('postgres', "SELECT quota_acquire('t', 'p')"), 0, 'and who comes finds a place');
+$node->stop('immediate');
 done_testing();
