@@ -48,6 +48,7 @@ static const char *const relation_names[QUOTA_N_RELATIONS] = {
 	[QUOTA_REL_LEASES] = "leases",
 	[QUOTA_REL_LEASES_PKEY] = "leases_pkey",
 	[QUOTA_REL_LEASES_DUE] = "leases_due",
+	[QUOTA_REL_LEASES_CANCEL] = "leases_cancel",
 	[QUOTA_REL_DEDUPE] = "dedupe",
 	[QUOTA_REL_DEDUPE_PKEY] = "dedupe_pkey",
 	[QUOTA_REL_LEDGER] = "ledger",

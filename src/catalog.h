@@ -30,6 +30,7 @@ typedef enum QuotaRelation
 	QUOTA_REL_LEASES,
 	QUOTA_REL_LEASES_PKEY,		/* (job_id) */
 	QUOTA_REL_LEASES_DUE,		/* (flow, ready_at, job_id) */
+	QUOTA_REL_LEASES_CANCEL,	/* (ready_at, job_id) where cancel_requested */
 	QUOTA_REL_DEDUPE,
 	QUOTA_REL_DEDUPE_PKEY,		/* (provider, dedupe_key) */
 	QUOTA_REL_LEDGER,

@@ -15,8 +15,6 @@
 #include "job_history.h"
 #include "utils/builtins.h"
 
-#define LEASE_EXPIRED "lease expired"
-
 /* Somebody has asked to cancel the attempt that was running. */
 static bool
 is_unwanted(const JobLanes *lanes)
@@ -47,7 +45,7 @@ claim_note_expired(Claimer *c, RowValues *change, const char *state)
 {
 	JobHappening happened = {.state = state};
 
-	happened.error = LEASE_EXPIRED;
+	happened.error = JOB_LEASE_EXPIRED;
 	happened.worker = row_text(c->lanes.lease, LEASE_WORKER);
 	job_history_add(c->lanes.job, change, &happened);
 }
@@ -85,7 +83,7 @@ bury_expired(Claimer *c)
 
 	claim_note_expired(c, &change,
 					   unwanted ? HAPPENED_CANCELLED : HAPPENED_EXPIRED);
-	row_set(&change, JOB_ERROR, CStringGetTextDatum(LEASE_EXPIRED));
+	row_set(&change, JOB_ERROR, CStringGetTextDatum(JOB_LEASE_EXPIRED));
 	claim_end_permit(lanes);
 	row_delete(c->leases, lanes->lease);
 	job_write_over(c->jobs, lanes->job, unwanted ? "cancelled" : "failed",

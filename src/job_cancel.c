@@ -5,8 +5,9 @@
  * A job that waits, or whose attempt's lease is over, is cancelled at once.  One
  * that runs cannot be taken from its worker, who may be in the middle of the call:
  * its lease is marked, the worker is told when it extends, and the job ends as
- * cancelled when the attempt fails (quota_fail) or its lease runs out (the next
- * quota_dequeue that meets it).  If the worker completes it first it has succeeded.
+ * cancelled when the attempt fails (quota_fail) or its lease runs out (by a background
+ * worker, job_lapse.c, or a quota_dequeue that meets it before).  If the worker
+ * completes it first it has succeeded.
  */
 #include "job_held.h"
 
@@ -15,6 +16,7 @@
 #include "job_batch.h"
 #include "job_deadline.h"
 #include "job_history.h"
+#include "job_lapse.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(quota_cancel);
@@ -41,12 +43,15 @@ static void
 request(Held *h)
 {
 	RowValues	lease = row_values(h->leases);
+	TimestampTz ready_at;
 
 	if (held_cancel_requested(h))
 		return;
 	held_note_lease(h, false);
 	row_set(&lease, LEASE_CANCEL_REQUESTED, BoolGetDatum(true));
+	ready_at = row_int64(h->lease, LEASE_READY_AT);
 	row_update(h->leases, h->lease, &lease);
+	job_lapse_due(job_database_slot(), ready_at);
 }
 
 /* Writes the locked job, which waits or whose lease is over. */

@@ -20,6 +20,9 @@
 #define HAPPENED_MISSED		"missed"	/* it was not started in time */
 #define HAPPENED_REQUEUED	"requeued"
 
+/* Error of a job or an attempt that ended so. */
+#define JOB_LEASE_EXPIRED	"lease expired"
+
 /* One entry.  What is not known is left out of it. */
 typedef struct JobHappening
 {

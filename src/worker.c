@@ -136,7 +136,9 @@ reap(uint32 slot)
 	pfree(place->handle);
 	place->handle = NULL;
 	n_running--;
-	if (pg_atomic_read_u32(&quota_slots[slot].worker_runs) == place->runs)
+	if (place->ended)
+		place->not_before_ns = quota_raw_ns() + LOCKED_PAUSE_NS;
+	else if (pg_atomic_read_u32(&quota_slots[slot].worker_runs) == place->runs)
 		back_off(place);
 	else
 	{

@@ -27,6 +27,7 @@
 #include "executor/spi.h"
 #include "job.h"
 #include "job_deadline.h"
+#include "job_lapse.h"
 #include "miscadmin.h"
 #include "notify.h"
 #include "permit.h"
@@ -147,6 +148,13 @@ expire_holds(Run *run)
 	return SPI_processed > 0 ? quota_now_ns() + HOLDS_NS : QUOTA_NEVER;
 }
 
+/* See job_lapse.h. */
+static int64
+end_lapsed_jobs(Run *run)
+{
+	return job_lapse_walk(run->until_ns);
+}
+
 /* Tells of permits whose lifetime is over even if nobody decides any more. */
 static int64
 expire_permits(Run *run)
@@ -210,6 +218,7 @@ static const struct
 }			chores[] = {
 	{load_queue, "loading the queue"},
 	{fail_late_jobs, "failing jobs that were not started in time"},
+	{end_lapsed_jobs, "ending cancelled jobs whose lease is over"},
 	{expire_permits, "expiring permits"},
 	{tell_shed, "telling of refused jobs"},
 	{write_events, "writing events"},

@@ -101,10 +101,12 @@ CREATE TABLE quota.leases (
 	autovacuum_vacuum_cost_delay = 0
 );
 CREATE INDEX leases_due ON quota.leases (flow, ready_at, job_id);
+CREATE INDEX leases_cancel ON quota.leases (ready_at, job_id) WHERE cancel_requested;
 
 COMMENT ON TABLE quota.leases IS
 'Jobs that become ready at a time: running ones (when their lease ends), retries, scheduled ones. Kept by quota; made anew from quota.jobs by a restore.';
 COMMENT ON INDEX quota.leases_due IS 'Where dequeue looks for jobs that have become ready.';
+COMMENT ON INDEX quota.leases_cancel IS 'Where the background worker looks for running jobs that were cancelled.';
 COMMENT ON COLUMN quota.leases.job_id IS 'quota.jobs.id';
 COMMENT ON COLUMN quota.leases.flow IS 'quota.jobs.flow';
 COMMENT ON COLUMN quota.leases.ready_at IS 'The job is ready from then on; for running jobs and retries by a clock that never steps, which may differ from the wall clock.';
