@@ -88,7 +88,11 @@
  *	6	The weight of a waiting flow falls behind the holder's, or rises before: the
  *		order among those that wait is made anew; the holder keeps the turn.
  *
- * LIMITS.  A flow that meets two short buckets waits for the one that opens last,
+ * LIMITS.  A limit per user, connection or resource makes a line for each of those
+ * that jobs name; when they all wait at an endpoint's bucket too, one of each tries
+ * whenever that opens.
+ *
+ * A flow that meets two short buckets waits for the one that opens last,
  * and may find the other short then; nothing is set aside for it meanwhile.  When
  * the table of lines is full (as large as that of flows), flows wait one by one.
  */
