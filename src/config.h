@@ -165,6 +165,7 @@ extern bool config_is_young(const ConfigScan *scan, int epoch_column);
 /* Quota clock of the last change, 0 = before the last crash. */
 extern int64 config_changed_ns(const ConfigScan *scan, int epoch_column);
 
+/* The table has a row, for who starts to look now. */
 extern bool config_any_row(QuotaRelation rel);
 
 /* Equal, where NULL equals only NULL? */

@@ -22,9 +22,9 @@
 #include "catalog/pg_extension.h"
 #include "clock.h"
 #include "commands/extension.h"
+#include "config.h"
 #include "credit.h"
 #include "event.h"
-#include "executor/spi.h"
 #include "job.h"
 #include "job_deadline.h"
 #include "job_lapse.h"
@@ -68,23 +68,6 @@ typedef struct Run
 
 /* Does some of its work; returns when it is wanted next on the quota clock. */
 typedef int64 (*Chore) (Run *run);
-
-/* ---- help for chores ---- */
-
-/* An SPI statement of ours, by the extension's owner; throws if it fails. */
-static void
-execute(const char *command, int nargs, Oid *types, Datum *values,
-		const char *nulls)
-{
-	QuotaOwner	saved = quota_become_owner();
-	int			result = SPI_execute_with_args(command, nargs, types, values,
-											   nulls, false, 0);
-
-	if (result < 0)
-		elog(ERROR, "SPI_execute_with_args failed: %s",
-			 SPI_result_code_string(result));
-	quota_become_caller(saved);
-}
 
 /* ---- the chores ---- */
 
@@ -144,8 +127,7 @@ expire_holds(Run *run)
 	credit_expire(&run->holds);
 	if (!run->holds.over)
 		return quota_now_ns();
-	execute("SELECT 1 FROM quota.holds LIMIT 1", 0, NULL, NULL, NULL);
-	return SPI_processed > 0 ? quota_now_ns() + HOLDS_NS : QUOTA_NEVER;
+	return config_any_row(QUOTA_REL_HOLDS) ? quota_now_ns() + HOLDS_NS : QUOTA_NEVER;
 }
 
 /* See job_lapse.h. */
@@ -259,10 +241,8 @@ run_once(Run *run, int which, int64 *next_ns)
 	if (state == GUARD_OK)
 	{
 		pgstat_report_activity(STATE_RUNNING, chores[which].what);
-		SPI_connect();
 		PushActiveSnapshot(GetTransactionSnapshot());
 		*next_ns = chores[which].chore(run);
-		SPI_finish();
 		PopActiveSnapshot();
 	}
 	else
