@@ -64,7 +64,7 @@ COMMENT ON COLUMN quota.jobs.payload IS 'What the worker needs to know; quota do
 COMMENT ON COLUMN quota.jobs.units IS 'Measured units of this job, such as {"input_token": 1200}; they override the costs in quota.costs.';
 COMMENT ON COLUMN quota.jobs.run_at IS 'Not before this time (wall clock).';
 COMMENT ON COLUMN quota.jobs.start_before IS 'A job whose first attempt has not started by then (wall clock) fails; NULL in an INSERT: start_within of its class after created_at or run_at, whichever is later.';
-COMMENT ON COLUMN quota.jobs.dedupe_key IS 'Unique per provider among unfinished jobs; at most 1024 bytes.';
+COMMENT ON COLUMN quota.jobs.dedupe_key IS 'Unique per provider among unfinished jobs; at most 1024 bytes. An INSERT with a key that is in use fails with 23505, also with ON CONFLICT; quota_enqueue answers instead.';
 COMMENT ON COLUMN quota.jobs."user" IS 'For limits per user.';
 COMMENT ON COLUMN quota.jobs.connection IS 'For limits per connection.';
 COMMENT ON COLUMN quota.jobs.resource IS 'For limits per resource.';
@@ -272,7 +272,7 @@ CREATE FUNCTION quota_fail(id bigint, attempt int, error text, status int DEFAUL
 	RETURNS text
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail';
 COMMENT ON FUNCTION quota_fail(bigint, int, text, int, jsonb, boolean, boolean) IS
-'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of its class, else its provider, and not before the Retry-After of headers; failed after max_attempts or with retry => false; cancelled when quota_cancel was called meanwhile. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over. As arrays are taken too, parameters without a type leave it open which form is meant (42725): name the arguments, quota_fail(id => $1, attempt => $2, error => $3), or cast the first one.';
+'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of its class, else its provider, and not before the Retry-After of headers (a JSON object of header names and values, such as {"Retry-After": "30"}; seconds or an HTTP date; what is not understood is ignored); failed after max_attempts or with retry => false; cancelled when quota_cancel was called meanwhile. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over. As arrays are taken too, parameters without a type leave it open which form is meant (42725): name the arguments, quota_fail(id => $1, attempt => $2, error => $3), or cast the first one.';
 
 CREATE FUNCTION quota_fail(ids bigint[], attempts int[], errors text[], statuses int[] DEFAULT NULL,
 	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)

@@ -150,7 +150,7 @@ COMMENT ON COLUMN quota.stat_flows.class IS 'The work class.';
 COMMENT ON COLUMN quota.stat_flows.endpoint IS
 'The endpoint; NULL for jobs that name none.';
 COMMENT ON COLUMN quota.stat_flows.state IS
-'ready: waits for a worker to ask. parked: has work that cannot run now. idle: no ready work is known.';
+'ready: waits for a worker to ask, or for a limit that every job of the provider meets (quota_next_at tells which). parked: has work that cannot run now. idle: no ready work is known.';
 COMMENT ON COLUMN quota.stat_flows.reason IS
 'Why it is not ready: a reason of decisions, scheduled (only work for later), unconfigured (its tenant or provider has no row) or empty.';
 COMMENT ON COLUMN quota.stat_flows.wake_at IS

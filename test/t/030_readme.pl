@@ -26,6 +26,17 @@ foreach my $example (@more)
 	($ret, $out, $err) = $node->psql('postgres', $example, on_error_stop => 1);
 	is($ret, 0, 'it runs without an error: ' . $example =~ s/\n.*//sr) or diag($err);
 }
+# what a worker is granted is all that its loop needs
+$node->safe_psql('postgres', 'CREATE ROLE worker LOGIN');
+$node->safe_psql('postgres', $_) foreach $readme =~ /`(GRANT EXECUTE ON [^`]* TO worker)`/g;
+($ret, $out, $err) = $node->psql('postgres', q{
+	CALL quota_wait('crm', '1 s');
+	SELECT quota_complete(id, attempt) FROM quota_dequeue('crm');
+	SELECT quota_fail(ids => '{}', attempts => '{}', errors => '{}')},
+	extra_params => [ '-U', 'worker' ]);
+like($err, qr/permission denied for function quota_fail/, 'a worker has the rights of the README, and no others');
+unlike($err, qr/quota_(wait|dequeue|complete)/, 'its loop runs');
+
 is($node->safe_psql('postgres', 'SELECT count(*) FROM quota_audit()'),
 	'0', 'the audit is empty');
 $node->stop;
