@@ -13,7 +13,11 @@
  *	  read (so all of its entries are visible by then), and must be unchanged
  *	  after its entries were summed.  A difference counts only if it is there
  *	  several times in a row.
+ *
+ * Counts of jobs: audit_queue.c.
  */
+#include "audit.h"
+
 #include "credit.h"
 
 #include "executor/spi.h"
@@ -28,19 +32,6 @@ PG_FUNCTION_INFO_V1(quota_audit);
 
 /* A difference must be seen so many times. */
 #define AUDIT_TRIES 3
-
-enum
-{
-	AUDIT_PROBLEM,
-	AUDIT_PROVIDER,
-	AUDIT_LIMIT_NAME,
-	AUDIT_TENANT,
-	AUDIT_PERMIT,
-	AUDIT_DETAIL,
-	AUDIT_EXPECTED,
-	AUDIT_ACTUAL,
-	N_AUDIT
-};
 
 /* A bucket as it was under its lock. */
 typedef struct Counter
@@ -313,7 +304,10 @@ quota_audit(PG_FUNCTION_ARGS)
 	caller = quota_become_owner();
 	check_ledger(result);
 	if (!RecoveryInProgress())	/* no shared state on a standby */
+	{
 		check_counters(result);
+		audit_queue(result);
+	}
 	quota_become_caller(caller);
 	return (Datum) 0;
 }

@@ -194,6 +194,7 @@ flow_count(QuotaFlow *flow, int64 depth, int64 in_flight)
 
 	flow->depth += depth;
 	flow->in_flight += in_flight;
+	flow->counted++;
 	if (n == 0)
 		return;
 	count_unfinished(&tenant_of(share_of(flow))->places, n);
@@ -216,6 +217,7 @@ flow_set_count(QuotaFlow *flow, int64 depth, int64 in_flight)
 
 	flow->depth = depth;
 	flow->in_flight = in_flight;
+	flow->counted++;
 	tenant_of(share_of(flow))->places.unfinished += n;
 	slot_of(flow)->places.unfinished += n;
 }

@@ -159,6 +159,7 @@ typedef struct QuotaFlow
 	uint64		parking;		/* blocked: number of its parking */
 	int64		depth;			/* ready or scheduled jobs, committed */
 	int64		in_flight;		/* claimed jobs, committed or open */
+	uint64		counted;		/* times that either was changed; audit_queue.c */
 	/* for counting while they change; see recount.c */
 	int64		open;			/* claims among them that are open */
 	int64		later_depth;	/* committed since the snapshot of the count */

@@ -243,7 +243,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_audit'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION quota_audit() IS
-'What should never be: holds resolved twice or not at all, refunds above what was spent, and shared counters that differ from the rows or permits they count. Empty = healthy. Reads the whole ledger. Counters in use by open transactions are not compared.';
+'What should never be: holds resolved twice or not at all, refunds above what was spent, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run. Empty = healthy. Reads the whole ledger and all jobs. Counters in use by open transactions are not compared.';
 REVOKE ALL ON FUNCTION quota_audit() FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('quota.ledger', '');
