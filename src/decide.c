@@ -26,7 +26,11 @@
 #include "permit.h"
 #include "utils/inval.h"
 
-/* Flows that wait for a limit across providers look again after this. */
+/*
+ * Flows that wait for a limit across providers look again after this, or when the
+ * limit refills, whichever is first: what comes back to its bucket meanwhile is told
+ * to no flow, as other locks protect those (permit_bucket_opened()).
+ */
 #define ACROSS_RECHECK_NS (100 * 1000 * QUOTA_NS_PER_US)
 
 /* Loads one call may need before it gives up; and reclaims. */
