@@ -108,6 +108,7 @@ extend_all(const ManyItem *items, int n, int64 by_ns)
 	MemoryContext context = AllocSetContextCreate(caller, "quota extend",
 												  ALLOCSET_DEFAULT_SIZES);
 	Held		h;
+	int			read_until = 0;
 
 	held_open(&h);
 	for (int i = 0; i < n; i++)
@@ -117,6 +118,7 @@ extend_all(const ManyItem *items, int n, int64 by_ns)
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(context);
 		memset(answer, 0, sizeof(*answer));
+		many_read_ahead(items, n, i, &h, &read_until);
 		answer->id = items[i].id;
 		answer->attempt = items[i].attempt;
 		answer->outcome = held_try_running(&h, items[i].id, items[i].attempt);

@@ -31,6 +31,7 @@ typedef struct Many
 	int			n;
 	ManyItem   *items;			/* by id and attempt */
 	Held		held;
+	int			read_until;		/* many_read_ahead() */
 	/* of quota_complete() */
 	QuotaArray	results;
 	QuotaArray	units;
@@ -78,12 +79,14 @@ finish_all(Many *many, FinishItem finish)
 												  ALLOCSET_DEFAULT_SIZES);
 
 	held_open(&many->held);
+	many->read_until = 0;
 	for (int i = 0; i < many->n; i++)
 	{
 		const char *answer;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(context);
+		many_read_ahead(many->items, many->n, i, &many->held, &many->read_until);
 		answer = finish_item(many, &many->items[i], finish);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(context);

@@ -22,6 +22,21 @@ held_open(Held *h)
 	h->leases = row_open(QUOTA_REL_LEASES);
 	h->job = row_slot(h->jobs);
 	h->lease = row_slot(h->leases);
+	h->jobs_walk = NULL;
+	h->leases_walk = NULL;
+}
+
+/* See job_held.h. */
+void
+held_walk(Held *h, int64 lo, int64 hi)
+{
+	if (h->jobs_walk)
+	{
+		row_scan_end(h->jobs_walk);
+		row_scan_end(h->leases_walk);
+	}
+	h->jobs_walk = row_walk_begin(h->jobs, QUOTA_REL_JOBS_PKEY, lo, hi);
+	h->leases_walk = row_walk_begin(h->leases, QUOTA_REL_LEASES_PKEY, lo, hi);
 }
 
 /* See job_held.h. */
@@ -91,8 +106,11 @@ held_note_lease(Held *h, bool gone)
 
 /* Finds the row without throwing; HELD_RUNNING = it is there. */
 static HeldOutcome
-find_row(RowTable *table, QuotaRelation pkey, int64 id, TupleTableSlot *slot)
+find_row(RowTable *table, QuotaRelation pkey, RowScan *walk, int64 id,
+		 TupleTableSlot *slot)
 {
+	if (walk && row_walk_to(walk, id, slot))
+		return HELD_RUNNING;
 	switch (job_find(table, pkey, id, slot))
 	{
 		case JOB_NONE:
@@ -121,7 +139,8 @@ has_lease(const Held *h, int32 attempt)
 static HeldOutcome
 try_rows(Held *h, int64 id, int32 attempt)
 {
-	HeldOutcome outcome = find_row(h->leases, QUOTA_REL_LEASES_PKEY, id, h->lease);
+	HeldOutcome outcome = find_row(h->leases, QUOTA_REL_LEASES_PKEY, h->leases_walk,
+								   id, h->lease);
 
 	if (outcome != HELD_RUNNING)
 		return outcome;
@@ -129,7 +148,7 @@ try_rows(Held *h, int64 id, int32 attempt)
 		return HELD_STALE;
 	if (row_lock(h->leases, h->lease) != ROW_LOCKED)
 		return HELD_BUSY;
-	outcome = find_row(h->jobs, QUOTA_REL_JOBS_PKEY, id, h->job);
+	outcome = find_row(h->jobs, QUOTA_REL_JOBS_PKEY, h->jobs_walk, id, h->job);
 	if (outcome == HELD_RUNNING && row_lock(h->jobs, h->job) != ROW_LOCKED)
 		outcome = HELD_BUSY;
 	return outcome;

@@ -28,6 +28,10 @@ typedef struct Held
 	int64		id;
 	JobNames	names;
 	int64		now_ns;
+
+	/* see held_walk() */
+	RowScan    *jobs_walk;		/* NULL = none */
+	RowScan    *leases_walk;
 } Held;
 
 typedef enum HeldOutcome
@@ -39,6 +43,12 @@ typedef enum HeldOutcome
 
 /* Opens the tables.  Throws. */
 extern void held_open(Held *h);
+
+/*
+ * held_try_running() will be called for many jobs from lo to hi, with rising ids: it
+ * finds their rows by a walk.
+ */
+extern void held_walk(Held *h, int64 lo, int64 hi);
 
 /* Closes them; locks stay until the transaction ends. */
 extern void held_close(Held *h);

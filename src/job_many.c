@@ -1,6 +1,6 @@
 /*
  * job_many.c
- *		Reading the arguments of calls for many jobs.
+ *		Calls for many jobs: their arguments, and reading rows in the order of ids.
  */
 #include "job_many.h"
 
@@ -19,6 +19,27 @@ compare_items(const void *a, const void *b)
 	if (x->attempt != y->attempt)
 		return x->attempt < y->attempt ? -1 : 1;
 	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* Ids with at most so many others between them are close. */
+#define CLOSE_IDS 8
+/* So many are worth a walk. */
+#define MIN_WALK 4
+
+/* See job_many.h. */
+void
+many_read_ahead(const ManyItem *items, int n, int i, Held *h, int *until)
+{
+	int			last = i;
+
+	if (i < *until)
+		return;
+	while (last + 1 < n &&
+		   (uint64) items[last + 1].id - (uint64) items[last].id <= CLOSE_IDS)
+		last++;
+	if (last - i + 1 >= MIN_WALK)
+		held_walk(h, items[i].id, items[last].id);
+	*until = last + 1;
 }
 
 /* See job_many.h. */

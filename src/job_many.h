@@ -6,6 +6,7 @@
 #define QUOTA_JOB_MANY_H
 
 #include "args.h"
+#include "job_held.h"
 
 /* One element of the arrays. */
 typedef struct ManyItem
@@ -20,6 +21,14 @@ typedef struct ManyItem
  * order to lock them in.  Throws 22004, 2202E.
  */
 extern ManyItem *many_read(FunctionCallInfo fcinfo, int *n);
+
+/*
+ * Before item i, one after the other: when several have ids close to each other, their
+ * rows are read together.  *until: an item for which nothing is to be done yet, 0 at
+ * first.
+ */
+extern void many_read_ahead(const ManyItem *items, int n, int i, Held *h,
+							int *until);
 
 /* 2202E unless the array has one element for each id. */
 extern void many_check_length(const QuotaArray *array, const char *name, int n);

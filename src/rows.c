@@ -40,6 +40,11 @@ struct RowScan
 	IndexScanDesc scan;
 	SnapshotData snapshot;
 	int			entries_left;	/* to look at; < 0 = all */
+
+	/* of a walk */
+	bool		over;
+	bool		has_entry;		/* that was not asked for yet: */
+	int64		at;				/* its id */
 };
 
 /* ---- tables ---- */
@@ -150,21 +155,34 @@ new_scan(RowTable *table, QuotaRelation index, int nkeys)
 	return scan;
 }
 
-/* See rows.h.  Throws when the index is missing. */
-RowScan *
-row_scan_begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys)
+/* Begins it; as a walk, it wants the entries themselves. */
+static RowScan *
+begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys, bool walk)
 {
 	RowScan    *scan = find_idle(table, index, nkeys);
+	MemoryContext old;
 
 	if (scan == NULL)
 		scan = new_scan(table, index, nkeys);
 	for (int i = 0; i < nkeys; i++)
 		keys[i].sk_collation =
 			scan->index->rd_indcollation[keys[i].sk_attno - 1];
+	scan->scan->xs_want_itup = walk;
+	old = MemoryContextSwitchTo(table->context);
 	index_rescan(scan->scan, keys, nkeys, NULL, 0);
+	MemoryContextSwitchTo(old);
 	scan->entries_left = -1;
+	scan->over = false;
+	scan->has_entry = false;
 	scan->idle = false;
 	return scan;
+}
+
+/* See rows.h.  Throws when the index is missing. */
+RowScan *
+row_scan_begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys)
+{
+	return begin(table, index, nkeys, keys, false);
 }
 
 /* See rows.h. */
@@ -248,6 +266,55 @@ row_scan_back(RowScan *scan, TupleTableSlot *slot, bool *in_progress)
 {
 	return scan_step(scan, BackwardScanDirection, slot, in_progress);
 }
+
+/* ---- walks ---- */
+
+/* See rows.h.  Throws when the index is missing. */
+RowScan *
+row_walk_begin(RowTable *table, QuotaRelation index, int64 lo, int64 hi)
+{
+	ScanKeyData keys[2];
+
+	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, F_INT8GE,
+				Int64GetDatum(lo));
+	ScanKeyInit(&keys[1], 1, BTLessEqualStrategyNumber, F_INT8LE,
+				Int64GetDatum(hi));
+	return begin(table, index, 2, keys, true);
+}
+
+/* Moves to the next entry, unless one is there already. */
+static bool
+walk_on(RowScan *walk)
+{
+	bool		isnull;
+
+	if (walk->over || walk->has_entry)
+		return walk->has_entry;
+	CHECK_FOR_INTERRUPTS();
+	walk->has_entry = get_next_tid(walk, ForwardScanDirection);
+	if (walk->has_entry)
+		walk->at = DatumGetInt64(index_getattr(walk->scan->xs_itup, 1,
+											   walk->scan->xs_itupdesc, &isnull));
+	else
+		walk->over = true;
+	return walk->has_entry;
+}
+
+/* See rows.h. */
+bool
+row_walk_to(RowScan *walk, int64 id, TupleTableSlot *slot)
+{
+	while (walk_on(walk) && walk->at <= id)
+	{
+		walk->has_entry = false;
+		if (walk->at == id && index_fetch_heap(walk->scan, slot))
+			return !TransactionIdIsValid(walk->snapshot.xmin) &&
+				!TransactionIdIsValid(walk->snapshot.xmax);
+	}
+	return false;
+}
+
+/* ---- ends of both ---- */
 
 /*
  * Ends the scan, and keeps it for another one of the same kind: a batch makes a scan

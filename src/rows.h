@@ -67,6 +67,17 @@ extern bool row_scan_next(RowScan *scan, TupleTableSlot *slot,
 extern bool row_scan_back(RowScan *scan, TupleTableSlot *slot,
 						  bool *in_progress);
 extern void row_scan_end(RowScan *scan);
+
+/*
+ * A walk finds rows by ids that rise from lo to hi, in an index of one bigint, without
+ * a descent for each.  It reads entries of many ids at a time, so what it finds is
+ * what a scan would, but if it finds none, or one that is in progress (both false),
+ * there may be another since: then ask a scan.  Ended by row_scan_end().
+ */
+extern RowScan *row_walk_begin(RowTable *table, QuotaRelation index,
+							   int64 lo, int64 hi);
+extern bool row_walk_to(RowScan *walk, int64 id, TupleTableSlot *slot);
+
 /*
  * The scan ends after so many entries of the index, those of dead rows included;
  * then it gave up.
