@@ -97,7 +97,7 @@
 
 /*
  * A CHECK constraint as the executor compiles it, NULL for one that isn't
- * enforced, and where it keeps what it has compiled.
+ * enforced, and where it keeps what it has compiled; the condition of a trigger.
  */
 #if PG_VERSION_NUM >= 180000
 #define compat_check_expr(relation, check) \
@@ -105,10 +105,17 @@
 	 expand_generated_columns_in_expr(stringToNode((check)->ccbin), relation, 1) : \
 	 NULL)
 #define compat_check_exprs(result) ((result)->ri_CheckConstraintExprs)
+#define compat_trigger_expr(relation, condition) \
+	expand_generated_columns_in_expr( \
+		expand_generated_columns_in_expr(stringToNode(condition), relation, \
+										 PRS2_OLD_VARNO), \
+		relation, PRS2_NEW_VARNO)
 #else
 #define compat_check_expr(relation, check) \
 	((Expr *) stringToNode((check)->ccbin))
 #define compat_check_exprs(result) ((result)->ri_ConstraintExprs)
+#define compat_trigger_expr(relation, condition) \
+	((Node *) stringToNode(condition))
 #endif
 
 /* The sequence behind an identity column. */

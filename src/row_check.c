@@ -91,9 +91,9 @@ compile_constraints(Relation table)
 
 /* The condition of a trigger, as the executor wants it.  Throws. */
 static ExprState *
-compile_condition(const char *condition)
+compile_condition(Relation table, const char *condition)
 {
-	Node	   *expr = stringToNode(condition);
+	Node	   *expr = compat_trigger_expr(table, condition);
 
 	ChangeVarNodes(expr, PRS2_OLD_VARNO, INNER_VAR, 0);
 	ChangeVarNodes(expr, PRS2_NEW_VARNO, OUTER_VAR, 0);
@@ -103,7 +103,7 @@ compile_condition(const char *condition)
 
 /* Those of all triggers.  Throws. */
 static ExprState **
-compile_conditions(const TriggerDesc *triggers)
+compile_conditions(Relation table, const TriggerDesc *triggers)
 {
 	ExprState **exprs;
 
@@ -112,7 +112,7 @@ compile_conditions(const TriggerDesc *triggers)
 	exprs = palloc0(triggers->numtriggers * sizeof(ExprState *));
 	for (int i = 0; i < triggers->numtriggers; i++)
 		if (triggers->triggers[i].tgqual != NULL)
-			exprs[i] = compile_condition(triggers->triggers[i].tgqual);
+			exprs[i] = compile_condition(table, triggers->triggers[i].tgqual);
 	return exprs;
 }
 
@@ -126,7 +126,7 @@ compile(Checks *c, Relation table, const TriggerDesc *triggers)
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	ExprState **exprs = compile_constraints(table);
-	ExprState **conditions = compile_conditions(triggers);
+	ExprState **conditions = compile_conditions(table, triggers);
 
 	MemoryContextSwitchTo(old);
 	MemoryContextSetParent(context, CacheMemoryContext);
