@@ -117,14 +117,15 @@ extern int64 flow_first_wake_ns(const QuotaSlot *slot);
 
 /*
  * A limit that every call meets stops the flow whose turn it is, and so all,
- * until then or an event.
+ * until then or an event: on this bucket, or QUOTA_NO_INDEX, on any such limit's.
  */
-extern void flow_close(uint32 flow, QuotaReason reason, int64 until_ns,
-					   const char *limit_name);
+extern void flow_close(uint32 flow, QuotaReason reason, uint32 bucket,
+					   int64 until_ns, const char *limit_name);
 /* Nothing does any more, or who asks has to find out. */
 extern void flow_open(uint32 slot);
-/* An event, for what was closed after the first "parkings" of the slot. */
-extern void flow_open_since(uint32 slot, uint64 parkings);
+/* An event on the bucket, for what was closed after the first "parkings" of the
+ * slot. */
+extern void flow_open_since(uint32 bucket, uint64 parkings);
 /* The one whose turn it is is stopped, and so are all that are READY. */
 extern bool flow_all_stopped(uint32 slot, int64 now_ns);
 /* A claim is worth trying; flow_pass_time() was called for now. */

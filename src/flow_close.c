@@ -13,6 +13,8 @@
  *
  * - Its time is over, or it is another flow's turn: flow_may_claim() compares.
  * - Something came back to a limit that every call meets: permit_bucket_opened().
+ *	 If one limit alone was short, what comes back to others changes nothing: each
+ *	 finished job gives back its place, also while all wait for a rate.
  *	 An undo within a call opens only what was closed since what it returns was
  *	 taken; closings are numbered with the parkings of flow_park.c.
  * - The flow may have another head: it was raised up to its head, a returned job
@@ -27,14 +29,15 @@
 
 /* See flow.h. */
 void
-flow_close(uint32 flow, QuotaReason reason, int64 until_ns,
-		   const char *limit_name)
+flow_close(uint32 flow, QuotaReason reason, uint32 bucket,
+		   int64 until_ns, const char *limit_name)
 {
 	uint32		slot = quota_flows[flow].entry.owner;
 	QuotaSlot  *s = &quota_slots[slot];
 
 	s->closed.flow = flow;
 	s->closed.reason = reason;
+	s->closed.bucket = bucket;
 	s->closed.until_ns = until_ns;
 	s->closed.number = ++s->parkings;
 	strlcpy(s->closed.limit_name, limit_name, sizeof(s->closed.limit_name));
@@ -50,11 +53,14 @@ flow_open(uint32 slot)
 
 /* See flow.h. */
 void
-flow_open_since(uint32 slot, uint64 parkings)
+flow_open_since(uint32 bucket, uint64 parkings)
 {
+	uint32		slot = quota_buckets[bucket].entry.owner;
 	QuotaSlot  *s = &quota_slots[slot];
 
 	if (s->closed.flow == QUOTA_NO_INDEX || s->closed.number <= parkings)
+		return;
+	if (s->closed.bucket != QUOTA_NO_INDEX && s->closed.bucket != bucket)
 		return;
 	flow_open(slot);
 	waiter_wake(slot);

@@ -112,8 +112,9 @@ turn_refused(Claimer *c, bool first)
 	if (v->stops_all)
 	{
 		quota_flows[c->flow].reason = v->reason;
-		flow_close(c->flow, v->reason, v->wake_ns,
-				   c->plan->terms[v->limiting].name);
+		flow_close(c->flow, v->reason, v->nexhausted > 1 ? QUOTA_NO_INDEX
+				   : c->plan->terms[v->limiting].bucket,
+				   v->wake_ns, c->plan->terms[v->limiting].name);
 		return STEP_NOTHING;
 	}
 	if (v->reason == QUOTA_QUOTA_EXHAUSTED)

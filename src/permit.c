@@ -174,7 +174,7 @@ permit_bucket_opened(uint32 bucket, uint64 parkings)
 		return;
 	/* For a wide limit flows wait READY, unless it is an allowance. */
 	if (b->scope == QUOTA_SCOPE_WIDE && b->kind != QUOTA_ALLOWANCE)
-		flow_open_since(slot, parkings);
+		flow_open_since(bucket, parkings);
 	else
 	{
 		waiter_together(true);

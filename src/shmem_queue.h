@@ -189,6 +189,8 @@ typedef struct QuotaClosed
 	uint8		reason;			/* QuotaReason of its refusal */
 	int64		until_ns;
 	uint64		number;			/* among the slot's parkings */
+	uint32		bucket;			/* the only one that is short; QUOTA_NO_INDEX =
+								 * there are several */
 	char		limit_name[QUOTA_NAME_LEN];
 } QuotaClosed;
 

@@ -16,11 +16,13 @@ $node->safe_psql(
 	INSERT INTO quota.tiers (tier) VALUES ('basic'), ('better');
 	INSERT INTO quota.tenants (tenant, tier) VALUES ('a', 'basic'), ('b', 'basic');
 	INSERT INTO quota.providers (provider, safety)
-		SELECT x, 1 FROM unnest('{free,rate,slots,own,tier,x,y,due,due2}'::text[]) x;
+		SELECT x, 1 FROM unnest('{free,rate,slots,own,both,tier,x,y,due,due2}'::text[]) x;
 	INSERT INTO quota.limits (provider, name, per, kind, amount, period, burst)
-		VALUES ('rate', 'calls', '{}', 'token_bucket', 60, '1 minute', 1);
+		VALUES ('rate', 'calls', '{}', 'token_bucket', 60, '1 minute', 1),
+			('both', 'calls', '{}', 'token_bucket', 60, '1 minute', 1);
 	INSERT INTO quota.limits (provider, name, per, kind, amount)
 		VALUES ('slots', 'in flight', '{}', 'concurrency', 1),
+			('both', 'in flight', '{}', 'concurrency', 2),
 			('own', 'in flight', '{tenant}', 'concurrency', 1),
 			('tier', 'in flight', '{tenant}', 'concurrency', 0);
 	INSERT INTO quota.tier_limits (tier, provider, name, amount)
@@ -143,6 +145,17 @@ foreach my $provider (qw(slots own))
 	clock_advance($node, '1 minute');
 	is(done(\@w, 1), 'claimed 1', "$provider: a lease that ends: one");
 }
+
+enqueue('both', 3);
+$main->query("SELECT FROM quota_dequeue('both', 2)");
+@w = workers(2, 'both');
+$main->query("SELECT quota_complete(id, attempt) FROM quota.jobs
+	WHERE provider = 'both' AND state = 'running'");
+is(asleep(@w), 2, 'a release, while only the rate is short: nobody');
+clock_advance($node, '1 s');
+is(done(\@w, 1), 'claimed 1', 'but a refill: one');
+clock_advance($node, '1 s');
+is(done(\@w, 1), 'claimed 1', 'and the next: one');
 
 $main->query("UPDATE quota.tenants SET suspended = true WHERE tenant = 'b'");
 enqueue('x', 2, 'b');
