@@ -13,7 +13,6 @@
 
 #include "args.h"
 #include "error.h"
-#include "job_batch.h"
 #include "job_deadline.h"
 #include "job_history.h"
 #include "job_lapse.h"
@@ -54,9 +53,9 @@ request(Held *h)
 	job_lapse_due(job_database_slot(), ready_at);
 }
 
-/* Writes the locked job, which waits or whose lease is over. */
+/* Writes the locked job, which waits. */
 static void
-write_cancelled(Held *h, bool running)
+write_cancelled(Held *h)
 {
 	RowValues	change = row_values(h->jobs);
 	JobHappening happened = {.state = HAPPENED_CANCELLED};
@@ -65,8 +64,7 @@ write_cancelled(Held *h, bool running)
 	job_deadline_touched(h->job);
 	job_history_add(h->job, &change, &happened);
 	job_write_over(h->jobs, h->job, "cancelled", &change);
-	note.depth = running ? 0 : -1;
-	note.in_flight = running ? -1 : 0;
+	note.depth = -1;
 	job_note(&h->names, &note);
 }
 
@@ -78,7 +76,7 @@ cancel_fresh(Held *h)
 
 	note.lo = note.hi = h->id;
 	job_note(&h->names, &note);
-	write_cancelled(h, false);
+	write_cancelled(h);
 }
 
 /* A job with a row there; false when it runs, and was only asked to stop. */
@@ -89,7 +87,7 @@ cancel_returned(Held *h)
 
 	if (!lock_lease(h))
 	{
-		write_cancelled(h, false);
+		write_cancelled(h);
 		return true;
 	}
 	running = row_char(h->lease, LEASE_STATE) == LEASE_RUNNING;
@@ -98,10 +96,14 @@ cancel_returned(Held *h)
 		request(h);
 		return false;
 	}
+	if (running)
+	{
+		job_lapse_write(h);
+		return true;
+	}
 	held_note_lease(h, true);
-	batch_end_lost(h->lease);
 	row_delete(h->leases, h->lease);
-	write_cancelled(h, running);
+	write_cancelled(h);
 	return true;
 }
 

@@ -22,7 +22,6 @@
 #include "event.h"
 #include "job_batch.h"
 #include "job_history.h"
-#include "job_held.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "row_role.h"
@@ -119,9 +118,9 @@ lock_rows(Held *h, int64 id)
 	return row_lock(h->jobs, h->job);
 }
 
-/* Writes the locked job as cancelled, as a claim does that meets it. */
-static void
-write_lapsed(Held *h)
+/* See job_lapse.h; a claim that meets it writes the same (job_bury.c). */
+void
+job_lapse_write(Held *h)
 {
 	RowValues	change = row_values(h->jobs);
 	JobHappening happened = {.state = HAPPENED_CANCELLED};
@@ -161,7 +160,7 @@ end_one(void *arg)
 	if (outcome == ROW_LOCKED)
 	{
 		job_names_of(h.job, &h.names);
-		write_lapsed(&h);
+		job_lapse_write(&h);
 	}
 	else
 		come_back(one->walk, h.now_ns + BUSY_RETRY_NS);

@@ -6,7 +6,13 @@
 #ifndef QUOTA_JOB_LAPSE_H
 #define QUOTA_JOB_LAPSE_H
 
-#include "job.h"
+#include "job_held.h"
+
+/*
+ * Writes the locked job, whose lease is locked and over, as cancelled: the attempt
+ * had no answer.  For whoever ends it, so that it does not matter who is faster.
+ */
+extern void job_lapse_write(Held *h);
 
 /* Leases with a request that end then; the request has been written.  Never throws. */
 extern void job_lapse_due(uint32 database_slot, TimestampTz ready_at);
