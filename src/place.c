@@ -239,7 +239,9 @@ place_error(const JobNames *names, const PlaceRefusal *refusal)
 			 : errdetail("%s.", counts),
 			 refusal->wait_ns == QUOTA_NEVER
 			 ? errhint("To let any in, %s.", remedy(refusal))
-			 : errhint("Try again at %s, or %s.",
+			 : errhint(refusal->open >= refusal->most
+					   ? "Try again at %s with fewer jobs in a transaction, or %s."
+					   : "Try again at %s, or %s.",
 					   timestamptz_to_str(place_not_before(refusal)),
 					   remedy(refusal))));
 	pg_unreachable();
