@@ -85,9 +85,9 @@ BEGIN
 		END;
 		RAISE EXCEPTION USING ERRCODE = 'XX999';
 	WHEN 'look' THEN
-		-- a batch counts once
+		-- a batch counts once, a lease that is over or about to be not at all
 		INSERT INTO exceeded SELECT tenant, count(DISTINCT COALESCE(batch, -job_id)) FROM quota.jobs JOIN quota.leases ON job_id = id
-			WHERE provider = 'p0' AND jobs.state = 'running' GROUP BY tenant HAVING count(DISTINCT COALESCE(batch, -job_id)) > 4;
+			WHERE provider = 'p0' AND jobs.state = 'running' AND ready_at > clock_timestamp() + interval '1 s' GROUP BY tenant HAVING count(DISTINCT COALESCE(batch, -job_id)) > 4;
 	END CASE;
 EXCEPTION WHEN OTHERS THEN
 	INSERT INTO errors VALUES (action, SQLSTATE, SQLERRM);
