@@ -206,10 +206,13 @@ $node->poll_query_until('postgres',
 is($node->safe_psql('postgres', $counts), '', 'flows count what the rows say');
 is($node->safe_psql('postgres', 'SELECT * FROM quota_audit()'), '', 'the audit finds nothing');
 
-# What is left gets done: leases end, retries come due, nobody is suspended.
+# What is left gets done: leases end, retries come due, nobody is suspended and limits
+# are wide.
 my $left = $node->safe_psql('postgres', "SELECT count(*) FROM quota.jobs WHERE state IN ('queued', 'scheduled', 'running')");
 $node->safe_psql('postgres', <<'SQL');
 UPDATE quota.tenants SET suspended = false;
+UPDATE quota.limits SET amount = 1000000 WHERE name = 'at once';
+UPDATE quota.limits SET amount = 1000000, burst = 1000000 WHERE name = 'calls';
 SELECT quota_clock_set(clock_timestamp() + interval '1 hour');
 SQL
 for (1 .. 10000)
@@ -238,7 +241,6 @@ $node->safe_psql('postgres', <<'SQL');
 TRUNCATE errors;
 SELECT quota_clock_set(NULL);
 UPDATE quota.tiers SET max_queued = NULL;
-UPDATE quota.limits SET amount = 1000000, burst = 1000000 WHERE name = 'calls';
 CREATE FUNCTION sets(r int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	IF r % 8 < 5 THEN
