@@ -132,9 +132,10 @@ load_sum(const QuotaTerm *term, int64 *start_us, int64 *end_us)
 {
 	bool		open = false;
 	TimestampTz newest_us = ledger_newest(term->account, &open);
+	TimestampTz now_us = quota_wall_us();
 	int64		sum;
 
-	credit_period(term, Max(quota_wall_us(), newest_us), start_us, end_us);
+	credit_period(term, Max(now_us, newest_us), start_us, end_us);
 	sum = ledger_sum(term->account, *start_us, *end_us, &open);
 	if (open)
 		ereport(ERROR,
@@ -380,7 +381,11 @@ credit_charge(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
 		return;
 	b = &quota_buckets[index];
 	if (*charged_at == DT_NOBEGIN)
-		*charged_at = Max(quota_wall_us(), b->period_start_us);
+	{
+		TimestampTz now_us = quota_wall_us();
+
+		*charged_at = Max(now_us, b->period_start_us);
+	}
 	counts = *charged_at >= b->period_start_us && *charged_at < b->period_end_us;
 	out = counts && leaves_range(b, diff);
 	if (!out)

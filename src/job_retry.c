@@ -72,6 +72,7 @@ parse_retry_after(const char *value)
 	char	   *end;
 	double		seconds = strtod(value, &end);
 	TimestampTz at_us;
+	int64		ahead_us;
 
 	if (end != value && *end == '\0')
 		return seconds > 0 && seconds < MAX_RETRY_AFTER_US / USECS_PER_SEC
@@ -79,7 +80,8 @@ parse_retry_after(const char *value)
 			: seconds > 0 ? MAX_RETRY_AFTER_US : 0;
 	if (!parse_http_date(value, &at_us))
 		return 0;
-	return Min(Max(at_us - quota_wall_us(), 0), MAX_RETRY_AFTER_US);
+	ahead_us = at_us - quota_wall_us();
+	return Min(Max(ahead_us, 0), MAX_RETRY_AFTER_US);
 }
 
 /* A string or number as text; NULL for anything else. */

@@ -76,6 +76,7 @@ watch(QuotaSlot *slot)
 	uint32		index = (uint32) (slot - quota_slots);
 	int64		now_ns = quota_now_ns();
 	int64		next_ns = QUOTA_NEVER;
+	int64		flows_ns;
 	bool		ready;
 
 	/* so that it isn't told of what it is looking at */
@@ -92,7 +93,8 @@ watch(QuotaSlot *slot)
 			waiter_wake_first(slot);
 		next_ns = slot->woken_ns + WAKE_GRACE_NS;
 	}
-	slot->look_ns = Min(next_ns, quota_raw_of(flow_next_ns(index)));
+	flows_ns = quota_raw_of(flow_next_ns(index));
+	slot->look_ns = Min(next_ns, flows_ns);
 	return slot->look_ns;
 }
 
@@ -221,10 +223,12 @@ look(Wait *wait)
 	{
 		QuotaSlot  *slot = &quota_slots[wait->slots[i]];
 		QuotaWaitPlace *place = &wait->waiter->places[i];
+		int64		slot_ns = QUOTA_NEVER;
 
 		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 		if (place->linked && waiter_last_place(slot) == place)
-			look_ns = Min(look_ns, watch(slot));
+			slot_ns = watch(slot);
+		look_ns = Min(look_ns, slot_ns);
 		LWLockRelease(&slot->lock);
 	}
 	return look_ns;

@@ -319,8 +319,9 @@ launch(void)
 	{
 		uint32		index = (first + i) % n;
 		bool		served = false;
+		int64		idle_ns = look_after(index, &served);
 
-		sleep_ns = Min(sleep_ns, look_after(index, &served));
+		sleep_ns = Min(sleep_ns, idle_ns);
 		/* who comes after him is next, when he is due again */
 		if (served)
 			first_place = (index + 1) % n;
