@@ -104,6 +104,10 @@ sub problem
 	my ($text) = @_;
 	push @problems, "step $step: $text";
 	diag("seed $seed step $step: $text\n  " . join("\n  ", @log > 25 ? @log[ -25 .. -1 ] : @log));
+	if (my ($id) = $text =~ /^leases: (\d+)/)
+	{
+		diag("all about $id:\n  " . join("\n  ", grep { /\b$id[|]/ || /^restart/ } @log));
+	}
 	return;
 }
 
@@ -140,7 +144,12 @@ sub committed
 			$lease{$id} = [ $attempt, $until ];
 			delete $lease{$id} if $what eq 'whole' || $ended{"$id $attempt"};
 		}
-		elsif ($what eq 'extend') { $lease{$id}[1] = $until if $lease{$id} }
+		elsif ($what eq 'extend')
+		{
+			# of statements at the same time, one may have ended that attempt and
+			# another claimed the next, which is noted before
+			$lease{$id}[1] = $until if $lease{$id} && $lease{$id}[0] == $attempt;
+		}
 		else
 		{
 			delete $lease{$id} if $lease{$id} && $lease{$id}[0] <= $attempt;
@@ -525,6 +534,9 @@ sub check
 			$found = $main->query($left);
 			last if $found eq '';
 			select undef, undef, undef, 0.1;
+			# flows that wait for a limit across providers look again after this
+			main_query("SELECT quota_clock_advance('100 ms')");
+			clock();
 		}
 		problem("left over: $found") if $found ne '';
 	}
