@@ -99,7 +99,7 @@ read_counter(uint32 index, Counter *c)
 		pg_atomic_read_u32(&b->pins) == 0;
 	c->used = b->used;
 	c->held = b->held;
-	c->linked = b->kind == QUOTA_TOKEN_BUCKET ? 0 : sum_of_parts(b);
+	c->linked = quota_is_rate(b->kind) ? 0 : sum_of_parts(b);
 	c->start_us = b->period_start_us;
 	c->end_us = b->period_end_us;
 }

@@ -2,7 +2,7 @@
  * charge.c
  *		What a yes takes: from buckets, in permits, in the journal.
  *
- * A call that meets only token buckets is charged in the journal, merged per
+ * A call that meets only rates is charged in the journal, merged per
  * bucket, and leaves no permit.  Any other is charged in the parts of a permit,
  * which the journal holds by a chain.  Of a batch, concurrency is charged once, in a
  * permit of its own.
@@ -33,7 +33,7 @@ wants_permit(const QuotaPlan *plan, const TermState *states,
 {
 	*needs = false;
 	for (int i = 0; i < plan->nterms; i++)
-		if (states[i].cost > 0 && plan->terms[i].kind != QUOTA_TOKEN_BUCKET &&
+		if (states[i].cost > 0 && !quota_is_rate(plan->terms[i].kind) &&
 			!is_of_batch(&plan->terms[i], ask))
 			*needs = true;
 	return *needs || ask->units != NULL;
@@ -79,7 +79,7 @@ take_batch(const QuotaPlan *plan, const TermState *states,
 
 /* See charge.h. */
 bool
-quota_charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
+quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int n,
 			 int64 now_ns, QuotaVerdict *v)
 {
 	bool		needs;
@@ -94,8 +94,7 @@ quota_charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
 		return false;
 	for (int i = 0; i < plan->nterms; i++)
 	{
-		TermState  *s = &states[i];
-		QuotaBucket *b = &quota_buckets[s->bucket];
+		const TermState *s = &states[i];
 
 		if (!s->charged || (s->cost == 0 && permit == QUOTA_NO_INDEX))
 			continue;
@@ -106,12 +105,8 @@ quota_charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask, int n,
 			permit_add_part(permit, s->bucket, s->cost * n,
 							plan->terms[i].unit_hash);
 		else
-		{
-			bucket_take(&b->rate, s->cost * n);
 			journal_take(s->bucket, s->cost * n, &plan->terms[i].journal_hint);
-		}
-		b->admitted += s->cost * n;
-		s->level -= s->cost * n;
+		quota_buckets[s->bucket].admitted += s->cost * n;
 	}
 	if (permit != QUOTA_NO_INDEX)
 	{

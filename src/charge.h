@@ -12,7 +12,7 @@
  * permits.  False when a permit is needed and the table is full: the caller undoes
  * what was taken by then.  The plan's slot locks are held; doesn't throw.
  */
-extern bool quota_charge(QuotaPlan *plan, TermState *states, const QuotaAsk *ask,
+extern bool quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 						 int n, int64 now_ns, QuotaVerdict *v);
 
 #endif							/* QUOTA_CHARGE_H */

@@ -207,7 +207,8 @@ credit_lock_ready(const QuotaTerm *term)
 		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 		now_ns = quota_now_ns();
 		permit_expire(term->slot, now_ns);
-		index = quota_term_bucket(&nobody, term, now_ns);
+		index = quota_term_bucket(&nobody, term, now_ns,
+								  quota_wall_us());
 		if (index != QUOTA_NO_INDEX &&
 			quota_buckets[index].load == QUOTA_LOAD_READY)
 		{

@@ -77,16 +77,15 @@ plan_tenant(QuotaPlan *plan)
 	return index;
 }
 
-/* Calls that fit all terms, at most n. */
-static int
-calls_that_fit(const QuotaPlan *plan, const TermState *states, int n)
+/* Calls that fit all terms; QUOTA_NEVER when nothing limits them. */
+static int64
+calls_that_fit(const QuotaPlan *plan, const TermState *states)
 {
-	int64		fit = n;
+	int64		fit = QUOTA_NEVER;
 
 	for (int i = 0; i < plan->nterms; i++)
-		if (states[i].cost > 0)
-			fit = Min(fit, Max(states[i].level, 0) / states[i].cost);
-	return (int) fit;
+		fit = Min(fit, states[i].fit);
+	return fit;
 }
 
 /* ---- standing in line ---- */
@@ -133,9 +132,10 @@ name_line(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 static void
 stand_behind(const QuotaTerm *term, TermState *s, bool own_line)
 {
-	s->reason = term->kind == QUOTA_TOKEN_BUCKET ? QUOTA_RATE_LIMITED
+	s->reason = quota_is_rate(term->kind) ? QUOTA_RATE_LIMITED
 		: QUOTA_CONCURRENCY_LIMITED;
 	s->level = 0;
+	s->fit = 0;
 	s->not_before_us = DT_NOEND;
 	s->wake_ns = QUOTA_NEVER;
 	s->behind = true;
@@ -242,19 +242,6 @@ refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 
 /* ---- the outcome ---- */
 
-/* Further equal calls after the charge. */
-static int64
-remaining_calls(const QuotaPlan *plan, const TermState *states)
-{
-	int64		remaining = QUOTA_NEVER;
-
-	for (int i = 0; i < plan->nterms; i++)
-		if (states[i].cost > 0)
-			remaining = Min(remaining,
-							Max(states[i].level, 0) / states[i].cost);
-	return remaining;
-}
-
 /* The first refusal of an allowance in a period is an event. */
 static void
 tell_exhausted(const QuotaPlan *plan, const QuotaExhausted *e, QuotaBucket *b)
@@ -356,6 +343,7 @@ static DecideResult
 decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	   TimestampTz wall_us, TermState *states, QuotaVerdict *v, int *what)
 {
+	int64		possible;
 	int			fit;
 
 	verdict_init(v);
@@ -377,7 +365,8 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	}
 	if (ask->is_job)
 		stand_in_line(plan, states, ask, v);
-	fit = calls_that_fit(plan, states, ask->n);
+	possible = calls_that_fit(plan, states);
+	fit = (int) Min(possible, ask->n);
 	if (plan->suspended)
 	{
 		v->reason = QUOTA_SUSPENDED;
@@ -395,9 +384,8 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	}
 	else
 		v->granted = fit;
-	v->remaining = plan->suspended ? 0 : remaining_calls(plan, states);
-	if (ask->dry && v->remaining != QUOTA_NEVER)
-		v->remaining -= v->granted;
+	v->remaining = plan->suspended ? 0
+		: possible == QUOTA_NEVER ? QUOTA_NEVER : possible - v->granted;
 	if (is_counted(ask, v))
 		count_outcome(plan, states, v);
 	if (v->granted > 0 && !ask->dry && !ask->is_job &&

@@ -97,6 +97,7 @@ typedef struct TermState
 	bool		charged;		/* takes part in the charge */
 	int64		cost;			/* units one call costs */
 	int64		level;			/* units free; negative = debt */
+	int64		fit;			/* calls that fit now; QUOTA_NEVER = any number */
 	QuotaReason reason;			/* why n calls do not fit, or QUOTA_OK */
 	TimestampTz not_before_us;
 	int64		wake_ns;
@@ -138,7 +139,7 @@ extern void quota_decide_help(DecideResult result, QuotaPlan *plan, int what,
  * the table is full.
  */
 extern uint32 quota_term_bucket(const QuotaPlan *plan, const QuotaTerm *term,
-								int64 now_ns);
+								int64 now_ns, TimestampTz wall_us);
 
 /* ---- acquire.c ---- */
 

@@ -3,8 +3,8 @@
  *		quota_drain_time(): how long until all that waits has been dispatched.
  *
  * By the limits alone: the jobs of each flow cost what the cost map says, and
- * what they cost is added up for every bucket they meet.  A token bucket is through
- * when it has refilled what its level lacks; a concurrency limit when its places
+ * what they cost is added up for every bucket they meet.  A rate is through when
+ * what its level lacks has come back; a concurrency limit when its places
  * have been given back often enough (Little's law, with the mean latency measured);
  * an allowance when enough periods have begun.  The bucket that takes longest
  * decides.
@@ -32,7 +32,7 @@ typedef struct Load
 	uint8		kind;			/* QuotaKind */
 	int64		capacity;
 	int64		level;			/* units free now */
-	Bucket		rate;			/* token_bucket, settled */
+	Meter		meter;			/* of a rate */
 	int64		period_us;		/* allowance: length of this period, */
 	int64		period_end_us;	/* and its end */
 	int64		cost;			/* of all jobs, at most INT64_MAX */
@@ -65,7 +65,7 @@ add_product(int64 a, int64 b, int64 c)
 
 /* What the bucket holds; a bucket that isn't there is full. */
 static void
-read_bucket(Load *load, const QuotaTerm *term, int64 now_ns)
+read_bucket(const Drain *d, Load *load, const QuotaTerm *term)
 {
 	QuotaBucket b;
 	uint32		index;
@@ -77,16 +77,16 @@ read_bucket(Load *load, const QuotaTerm *term, int64 now_ns)
 	LWLockRelease(&quota_slots[term->slot].lock);
 
 	load->level = load->capacity;
-	if (term->kind == QUOTA_TOKEN_BUCKET)
-		bucket_init_full(&load->rate, term->rate, term->capacity, now_ns);
+	if (quota_is_rate(term->kind))
+		meter_init_full(&load->meter, &term->meter, d->now_ns, d->wall_us);
 	if (index == QUOTA_NO_INDEX)
 		return;
 	load->level = load->capacity - b.used;
 	load->period_us = b.period_end_us - b.period_start_us;
 	load->period_end_us = b.period_end_us;
-	if (term->kind == QUOTA_TOKEN_BUCKET)
-		load->rate = b.rate;
-	else if (term->kind == QUOTA_CONCURRENCY && b.unknown_until_ns > now_ns)
+	if (quota_is_rate(term->kind))
+		load->meter = b.meter;
+	else if (term->kind == QUOTA_CONCURRENCY && b.unknown_until_ns > d->now_ns)
 		load->level = 0;
 }
 
@@ -106,11 +106,12 @@ add_load(Drain *d, const QuotaTerm *term, int64 cost, int64 n)
 			   sizeof(Load) - sizeof(QuotaKey));
 		load->kind = term->kind;
 		load->capacity = term->capacity;
-		read_bucket(load, term, d->now_ns);
+		read_bucket(d, load, term);
 	}
 	load->cost = add_product(load->cost, n, cost);
 	load->jobs += n;
-	load->impossible |= cost > term->capacity;
+	load->impossible |= quota_is_rate(term->kind)
+		? !meter_holds(&term->meter, cost, 1) : cost > term->capacity;
 }
 
 /* It ends no sooner than that. */
@@ -164,13 +165,12 @@ count_flow(Drain *d, const FlowInfo *info)
 
 /* Until so many units have been taken of it, one after another. */
 static int64
-token_wait(const Load *load, int64 now_ns, int64 cost)
+rate_wait(const Drain *d, const Load *load, int64 cost)
 {
-	Bucket		rate = load->rate;
+	Meter		meter = load->meter;
 
-	bucket_settle(&rate, now_ns);
-	bucket_take(&rate, cost - 1);
-	return bucket_wait(&rate, 1);
+	meter_settle(&meter, d->now_ns, d->wall_us);
+	return meter_drain(&meter, cost);
 }
 
 /* Until the last of so many jobs has its place. */
@@ -218,16 +218,11 @@ wait_of(const Drain *d, const Load *load, int64 extra)
 		cost = little_scale(cost, d->jobs, extra);
 		jobs = little_scale(jobs, d->jobs, extra);
 	}
-	switch ((QuotaKind) load->kind)
-	{
-		case QUOTA_TOKEN_BUCKET:
-			return token_wait(load, d->now_ns, cost);
-		case QUOTA_CONCURRENCY:
-			return place_wait(d, load, jobs);
-		case QUOTA_ALLOWANCE:
-			return period_wait(d, load, cost);
-	}
-	return 0;
+	if (quota_is_rate(load->kind))
+		return rate_wait(d, load, cost);
+	if (load->kind == QUOTA_CONCURRENCY)
+		return place_wait(d, load, jobs);
+	return period_wait(d, load, cost);
 }
 
 /* ---- the call ---- */

@@ -39,7 +39,7 @@ charge_place(QuotaBucket *b, const QuotaPlan *plan)
 /* First contents of a bucket (G14: older than the crash means drained). */
 static void
 fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
-			int64 now_ns)
+			int64 now_ns, TimestampTz wall_us)
 {
 	int64		since = (int64) pg_atomic_read_u64(&quota_shared->active_since_ns);
 
@@ -50,18 +50,19 @@ fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
 	permit_bucket_init(b);
 	strlcpy(b->limit_name, term->name, sizeof(b->limit_name));
 	strlcpy(b->label, term->label, sizeof(b->label));
-	if (term->kind == QUOTA_TOKEN_BUCKET && term->starts_full)
-		bucket_init_full(&b->rate, term->rate, term->capacity, now_ns);
-	else if (term->kind == QUOTA_TOKEN_BUCKET)
-		bucket_init_drained(&b->rate, term->rate, term->capacity,
-							Max(since, term->deleted_ns), now_ns);
+	if (quota_is_rate(term->kind) && term->starts_full)
+		meter_init_full(&b->meter, &term->meter, now_ns, wall_us);
+	else if (quota_is_rate(term->kind))
+		meter_init_drained(&b->meter, &term->meter,
+						   Max(since, term->deleted_ns), now_ns, wall_us);
 	else if (term->kind == QUOTA_CONCURRENCY && !term->starts_full)
 		b->unknown_until_ns = since + plan->max_lifetime_ns;
 }
 
 /* See decide.h. */
 uint32
-quota_term_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns)
+quota_term_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
+				  TimestampTz wall_us)
 {
 	uint32		index = term->bucket;
 
@@ -72,7 +73,7 @@ quota_term_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns)
 		return index;
 	index = quota_create_bucket(&term->key, term->slot);
 	if (index != QUOTA_NO_INDEX)
-		fill_bucket(&quota_buckets[index], plan, term, now_ns);
+		fill_bucket(&quota_buckets[index], plan, term, now_ns, wall_us);
 	return index;
 }
 
@@ -91,7 +92,8 @@ at_ceiling(const QuotaPlan *plan)
 
 /* Finds or makes the term's bucket; DECIDE_FULL says which table. */
 static DecideResult
-resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns, int *what)
+resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns,
+			   TimestampTz wall_us, int *what)
 {
 	if (quota_bucket_is(term->bucket, term->slot, &term->key))
 		return DECIDE_DONE;
@@ -102,18 +104,18 @@ resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns, int *what)
 	if (at_ceiling(plan))
 		return DECIDE_FULL;
 	*what = DECIDE_TABLE_BUCKETS;
-	term->bucket = quota_term_bucket(plan, term, now_ns);
+	term->bucket = quota_term_bucket(plan, term, now_ns, wall_us);
 	return term->bucket == QUOTA_NO_INDEX ? DECIDE_FULL : DECIDE_DONE;
 }
 
 /*
- * When the term's rate replaced the bucket's.  Where a deletion leaves that
+ * When the term's rules replaced the meter's.  Where a deletion leaves that
  * open, the slower of the two rates is taken to have applied in between.
  */
 static int64
-rate_switch_ns(const Bucket *b, const QuotaTerm *term)
+switch_ns(const Meter *m, const QuotaTerm *term)
 {
-	return bucket_rate_above(term->rate, b->rate) ? term->deleted_ns
+	return meter_is_slower(m, &term->meter) ? term->deleted_ns
 		: term->changed_ns;
 }
 
@@ -128,9 +130,9 @@ refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 	b->capacity = term->capacity;
 	b->scope = term->own ? QUOTA_SCOPE_OWN
 		: term->wide ? QUOTA_SCOPE_WIDE : QUOTA_SCOPE_SHARED;
-	if (b->kind == QUOTA_TOKEN_BUCKET)
-		bucket_configure(&b->rate, term->rate, term->capacity,
-						 rate_switch_ns(&b->rate, term), now_ns);
+	if (quota_is_rate(b->kind))
+		meter_configure(&b->meter, &term->meter, switch_ns(&b->meter, term),
+						now_ns, wall_us);
 	else
 		permit_bucket_expire(term->bucket, now_ns);
 	/* after a crash the running jobs' permits come with the queue */
@@ -171,11 +173,20 @@ is_measured_later(const QuotaTerm *term, const QuotaAsk *ask)
 static int64
 term_level(const QuotaBucket *b, const QuotaTerm *term, int64 now_ns)
 {
-	if (b->kind == QUOTA_TOKEN_BUCKET)
-		return bucket_level(&b->rate);
+	if (quota_is_rate(b->kind))
+		return meter_level(&b->meter);
 	if (now_ns < b->unknown_until_ns)
 		return Min(0, term->capacity - b->used);
 	return term->capacity - b->used;
+}
+
+/* Calls that fit the term alone; it has been settled, and costs something. */
+static int64
+calls_that_fit(const QuotaBucket *b, const TermState *s)
+{
+	if (quota_is_rate(b->kind))
+		return meter_fit(&b->meter, s->cost, 0);
+	return Max(s->level, 0) / s->cost;
 }
 
 /* Quota clock to wall clock. */
@@ -196,44 +207,58 @@ first_room(const QuotaBucket *b, int64 now_ns)
 		: permit_bucket_first_end(b);
 }
 
-/* Why and until when "needed" units don't fit. */
+/* Until when n calls exceed a rate. */
 static void
-explain_refusal(const QuotaTerm *term, TermState *s, int64 needed,
-				int64 now_ns, TimestampTz wall_us)
+wait_for_rate(const QuotaBucket *b, TermState *s, int n, int64 now_ns)
+{
+	int64		wait_ns = meter_wait(&b->meter, s->cost, n, 0);
+
+	s->reason = QUOTA_RATE_LIMITED;
+	if (wait_ns < QUOTA_NEVER - now_ns)
+		s->wake_ns = now_ns + wait_ns;
+}
+
+/* The same for an allowance: until its period ends, or what is held. */
+static void
+wait_for_allowance(const QuotaBucket *b, TermState *s, int n, int64 now_ns,
+				   TimestampTz wall_us)
+{
+	s->reason = QUOTA_QUOTA_EXHAUSTED;
+	s->not_before_us = b->period_end_us;
+	s->wake_ns = now_ns + (b->period_end_us - wall_us) * QUOTA_NS_PER_US;
+	if (b->used - b->held + s->cost * n <= b->capacity)
+	{
+		s->wake_ns = permit_bucket_first_end(b);
+		s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
+	}
+}
+
+/* Why and until when n calls don't fit. */
+static void
+explain_refusal(const QuotaTerm *term, TermState *s, int n, int64 now_ns,
+				TimestampTz wall_us)
 {
 	const QuotaBucket *b = &quota_buckets[s->bucket];
-	bool		never = needed > term->capacity;
+	bool		never = quota_is_rate(term->kind)
+		? !meter_holds(&term->meter, s->cost, n)
+		: s->cost * n > term->capacity;
 
 	s->wake_ns = QUOTA_NEVER;
 	s->not_before_us = DT_NOEND;
-	switch ((QuotaKind) term->kind)
+	if (quota_is_rate(term->kind))
+		wait_for_rate(b, s, n, now_ns);
+	else if (term->kind == QUOTA_CONCURRENCY)
 	{
-		case QUOTA_TOKEN_BUCKET:
-			s->reason = QUOTA_RATE_LIMITED;
-			if (!never &&
-				bucket_wait(&b->rate, needed) < QUOTA_NEVER - now_ns)
-				s->wake_ns = now_ns + bucket_wait(&b->rate, needed);
-			s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
-			break;
-		case QUOTA_CONCURRENCY:
-			s->reason = QUOTA_CONCURRENCY_LIMITED;
-			if (!never)
-				s->wake_ns = first_room(b, now_ns);
-			s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
-			break;
-		case QUOTA_ALLOWANCE:
-			s->reason = QUOTA_QUOTA_EXHAUSTED;
-			if (never)
-				break;
-			s->not_before_us = b->period_end_us;
-			s->wake_ns = now_ns + (b->period_end_us - wall_us) * QUOTA_NS_PER_US;
-			if (b->used - b->held + needed <= term->capacity)
-			{
-				s->wake_ns = permit_bucket_first_end(b);
-				s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
-			}
-			break;
+		s->reason = QUOTA_CONCURRENCY_LIMITED;
+		if (!never)
+			s->wake_ns = first_room(b, now_ns);
 	}
+	else if (never)
+		s->reason = QUOTA_QUOTA_EXHAUSTED;
+	else
+		wait_for_allowance(b, s, n, now_ns, wall_us);
+	if (term->kind != QUOTA_ALLOWANCE)
+		s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
 	if (never && term->capacity > 0)
 		s->reason = QUOTA_EXCEEDS_CAPACITY;
 }
@@ -245,15 +270,16 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 {
 	QuotaTerm  *term = &plan->terms[i];
 	DecideResult result;
-	int64		n = ask->partial ? 1 : ask->n;
+	int			n = ask->partial ? 1 : ask->n;
 
 	memset(s, 0, sizeof(*s));
 	s->reason = QUOTA_OK;
+	s->fit = QUOTA_NEVER;
 	s->cost = term_cost(term, ask);
 	s->charged = s->cost > 0 || is_measured_later(term, ask);
 	if (!s->charged)
 		return DECIDE_DONE;
-	result = resolve_bucket(plan, term, now_ns, what);
+	result = resolve_bucket(plan, term, now_ns, wall_us, what);
 	if (result == DECIDE_DONE)
 		result = refresh_bucket(plan, term, now_ns, wall_us);
 	if (result == DECIDE_LOAD)
@@ -262,8 +288,10 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 		return result;
 	s->bucket = term->bucket;
 	s->level = term_level(&quota_buckets[s->bucket], term, now_ns);
-	if (s->cost > 0 && s->level < s->cost * n)
-		explain_refusal(term, s, s->cost * n, now_ns, wall_us);
+	if (s->cost > 0)
+		s->fit = calls_that_fit(&quota_buckets[s->bucket], s);
+	if (s->fit < n)
+		explain_refusal(term, s, n, now_ns, wall_us);
 	return DECIDE_DONE;
 }
 

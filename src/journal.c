@@ -156,7 +156,8 @@ journal_take(uint32 bucket, int64 n, uint32 *hint)
 	QuotaBucket *b = &quota_buckets[bucket];
 	JournalRecord *r;
 
-	if (hint && matches((int) *hint, RECORD_TAKE, bucket))
+	if (hint && matches((int) *hint, RECORD_TAKE, bucket) &&
+		meter_take_joins(&b->meter, &journal_records[*hint].u.take))
 		r = &journal_records[*hint];
 	else
 	{
@@ -166,7 +167,7 @@ journal_take(uint32 bucket, int64 n, uint32 *hint)
 		memset(&r->u.take, 0, sizeof(r->u.take));
 		pg_atomic_fetch_add_u32(&b->pins, 1);
 	}
-	bucket_take_note(&r->u.take, &b->rate, n);
+	meter_take(&b->meter, &r->u.take, n);
 }
 
 /* See journal.h. */
@@ -245,7 +246,7 @@ spend_claim(int position, int64 job)
 	if (r->type != RECORD_CLAIM || r->u.c.claim.job != job)
 		return false;
 	for (int k = 1; k <= r->u.c.ntakes; k++)
-		memset(&r[-k].u.take, 0, sizeof(BucketTake));
+		memset(&r[-k].u.take, 0, sizeof(MeterTake));
 	claim_hint = position;
 	return true;
 }

@@ -75,8 +75,8 @@ extern JournalMark journal_mark(void);
 extern void journal_undo(JournalMark mark); /* no lock held */
 
 /*
- * The caller has settled the bucket and is about to bucket_take() n of it.
- * With a hint (kept by the caller) it merges with the record of an earlier take.
+ * Takes n units of a meter, which the caller has settled.  With a hint (kept by
+ * the caller) the record merges with that of an earlier take, where it can.
  */
 extern void journal_take(uint32 bucket, int64 n, uint32 *hint);
 /*

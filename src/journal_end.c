@@ -85,14 +85,14 @@ undo_load(uint8 *state, uint32 slot)
 	ConditionVariableBroadcast(&quota_slots[slot].load_cv);
 }
 
-/* Returns what a token bucket gave, less what has refilled. */
+/* Returns what was taken of a rate, less what has come back. */
 static void
 undo_take(JournalRecord *r, uint64 parkings)
 {
 	QuotaBucket *b = lock_bucket(r->object);
 
-	bucket_settle(&b->rate, quota_now_ns());
-	bucket_take_return(&b->rate, &r->u.take, PG_INT64_MAX);
+	meter_settle(&b->meter, quota_now_ns(), quota_wall_us());
+	meter_take_return(&b->meter, &r->u.take, PG_INT64_MAX);
 	permit_bucket_opened(r->object, parkings);
 	pg_atomic_fetch_sub_u32(&b->pins, 1);
 }

@@ -10,7 +10,7 @@
 
 typedef enum JournalRecordType
 {
-	RECORD_TAKE,				/* token bucket: units taken */
+	RECORD_TAKE,				/* rate: units taken */
 	RECORD_ADJUST,				/* allowance: units taken now or given later */
 	RECORD_LEAD,				/* a share's tag: moved by direct calls */
 	RECORD_CLAIM,				/* a job */
@@ -31,7 +31,7 @@ typedef struct JournalRecord
 	uint32		object;			/* index of bucket, share, flow, slot or permit */
 	union
 	{
-		BucketTake	take;
+		MeterTake	take;
 		FairLead	lead;
 		struct
 		{

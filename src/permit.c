@@ -104,7 +104,7 @@ permit_link_part(QuotaPart *part)
 {
 	QuotaBucket *b = &quota_buckets[part->bucket];
 
-	if (part->kind == QUOTA_TOKEN_BUCKET)
+	if (quota_is_rate(part->kind))
 		return;
 	part->linked = true;
 	pairingheap_add(&b->parts, &part->node);
@@ -343,11 +343,8 @@ permit_add_part(uint32 permit, uint32 bucket, int64 amount, uint64 unit_hash)
 	pg_atomic_fetch_add_u32(&b->pins, 1);
 	if (b->entry.owner != p->owner)
 		p->database_slot = b->entry.owner;
-	if (b->kind == QUOTA_TOKEN_BUCKET)
-	{
-		bucket_take(&b->rate, amount);
-		bucket_take_note(&part->take, &b->rate, amount);
-	}
+	if (quota_is_rate(b->kind))
+		meter_take(&b->meter, &part->take, amount);
 	else
 		b->used += amount;
 	if (b->kind == QUOTA_ALLOWANCE)

@@ -28,10 +28,10 @@ return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
 
 	if (n <= 0)
 		return;
-	if (part->kind == QUOTA_TOKEN_BUCKET)
+	if (quota_is_rate(part->kind))
 	{
-		bucket_settle(&b->rate, now_ns);
-		bucket_take_return(&b->rate, &part->take, n);
+		meter_settle(&b->meter, now_ns, quota_wall_us());
+		meter_take_return(&b->meter, &part->take, n);
 	}
 	else if (part->kind == QUOTA_ALLOWANCE &&
 			 b->period_start_us == part->period_us)
@@ -47,7 +47,7 @@ permit_undo_taken(uint32 index, uint64 parkings, int64 now_ns)
 
 	permit_unlink(p, parkings);
 	for (int i = 0; i < p->nparts; i++)
-		if (!p->spent || p->parts[i].kind != QUOTA_TOKEN_BUCKET)
+		if (!p->spent || !quota_is_rate(p->parts[i].kind))
 			return_part(&p->parts[i], 0, parkings, now_ns);
 	permit_free(index);
 }

@@ -39,7 +39,7 @@ find_buckets(const QuotaPlan *plan, int64 now_ns, uint32 *buckets,
 
 		if (term->kind != QUOTA_CONCURRENCY || term->cost == 0)
 			continue;
-		buckets[n] = quota_term_bucket(plan, term, now_ns);
+		buckets[n] = quota_term_bucket(plan, term, now_ns, quota_wall_us());
 		if (buckets[n] == QUOTA_NO_INDEX)
 			return -1;
 		amounts[n++] = term->cost;

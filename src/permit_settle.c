@@ -168,10 +168,9 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 		return;
 	if (q->kind == QUOTA_ALLOWANCE && b->period_start_us == q->period_us)
 		journal_adjust(q->bucket, more);
-	else if (q->kind == QUOTA_TOKEN_BUCKET)
+	else if (quota_is_rate(q->kind))
 	{
-		bucket_settle(&b->rate, now_ns);
-		bucket_take(&b->rate, more);
+		meter_settle(&b->meter, now_ns, quota_wall_us());
 		journal_take(q->bucket, more, NULL);
 	}
 }

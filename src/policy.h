@@ -15,7 +15,7 @@
 
 #include "quota.h"
 
-#include "bucket.h"
+#include "meter.h"
 #include "utils/jsonb.h"
 
 /* One limit that matches the call. */
@@ -35,7 +35,7 @@ typedef struct QuotaTerm
 	const char *label;			/* of the bucket, for views */
 	int64		cost;			/* units one call costs */
 	int64		capacity;		/* burst, permits, or amount per period */
-	BucketRate	rate;			/* token_bucket */
+	MeterRules	meter;			/* of a rate; with the same capacity */
 	/*
 	 * The rate applies from here: from the last change of a row that takes part,
 	 * or from a later deletion of one that did; when that was is only known for

@@ -197,7 +197,7 @@ new_term(Draft *d)
 	memset(t, 0, sizeof(*t));
 	t->bucket = QUOTA_NO_INDEX;
 	t->journal_hint = QUOTA_NO_INDEX;
-	t->rate.den = 1;
+	t->meter.rate.den = 1;
 	return t;
 }
 
@@ -291,7 +291,8 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	fill_term(t, s, limit);
 	t->cost = cost;
 	t->capacity = amount.capacity;
-	t->rate = amount.rate;
+	t->meter.capacity = amount.capacity;
+	t->meter.rate = amount.rate;
 	fill_since(t, s, limit, amount.changed_ns);
 }
 

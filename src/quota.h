@@ -52,6 +52,13 @@ typedef enum QuotaKind
 	QUOTA_ALLOWANCE
 } QuotaKind;
 
+/* Its buckets are meters (meter.h), of which takes return as tokens do. */
+static inline bool
+quota_is_rate(uint8 kind)
+{
+	return kind == QUOTA_TOKEN_BUCKET;
+}
+
 /* 128 bits of a keyed hash of what identifies a thing; see key.c */
 typedef struct QuotaKey
 {

@@ -3,7 +3,7 @@
  *		Makes room in the fixed tables: what is idle and would be created again
  *		in the same state is forgotten (G13).
  *
- * A full token bucket, a concurrency bucket with nothing in flight, an allowance
+ * A full meter, a concurrency bucket with nothing in flight, an allowance
  * (its rows know it) and an idle flow can go, if no journal record or permit pins
  * them.  Only the owner's lock is needed: pins are raised under it.
  */
@@ -19,17 +19,14 @@ is_idle(QuotaBucket *b, int64 now_ns)
 {
 	if (pg_atomic_read_u32(&b->pins) > 0)
 		return false;
-	switch ((QuotaKind) b->kind)
+	if (quota_is_rate(b->kind))
 	{
-		case QUOTA_TOKEN_BUCKET:
-			bucket_settle(&b->rate, now_ns);
-			return bucket_is_full(&b->rate);
-		case QUOTA_CONCURRENCY:
-			return b->used == 0 && b->unknown_until_ns <= now_ns;
-		case QUOTA_ALLOWANCE:
-			return b->load != QUOTA_LOAD_LOADING;
+		meter_settle(&b->meter, now_ns, quota_wall_us());
+		return meter_is_full(&b->meter);
 	}
-	return false;
+	if (b->kind == QUOTA_CONCURRENCY)
+		return b->used == 0 && b->unknown_until_ns <= now_ns;
+	return b->load != QUOTA_LOAD_LOADING;
 }
 
 /* See shmem.h. */

@@ -8,9 +8,9 @@
 
 #include "quota.h"
 
-#include "bucket.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
+#include "meter.h"
 #include "port/atomics.h"
 
 /* Head of every object that is found by key (directory.c). */
@@ -54,7 +54,7 @@ typedef struct QuotaBucket
 	uint32		tenant;			/* the tenant charged for this entry, or
 								 * QUOTA_NO_INDEX */
 
-	Bucket		rate;			/* token_bucket */
+	Meter		meter;			/* of a rate */
 
 	int64		used;			/* concurrency: units of permits out;
 								 * allowance: net units of this period */
@@ -64,7 +64,7 @@ typedef struct QuotaBucket
 								 * give when they commit */
 	int64		unknown_until_ns;	/* concurrency after a crash: until then all
 									 * of the capacity counts as in flight */
-	pairingheap parts;			/* permit parts by expiry, not token_bucket */
+	pairingheap parts;			/* permit parts by expiry, not of rates */
 	int64		period_start_us;	/* allowance: [start, end) */
 	int64		period_end_us;
 	int64		told_us;		/* allowance: the period whose exhaustion was
@@ -102,7 +102,7 @@ typedef struct QuotaPart
 	int64		amount;			/* units charged */
 	int64		final;			/* once marked: units that stay charged */
 	int64		period_us;		/* allowance: start of the period charged */
-	BucketTake	take;			/* token_bucket: for returns */
+	MeterTake	take;			/* of a rate: for returns */
 } QuotaPart;
 
 typedef enum QuotaPermitState

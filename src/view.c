@@ -177,8 +177,8 @@ copy_bucket(const View *view, uint32 index, BucketRow *row)
 		strlcpy(row->tenant, tenant_of(b)->name, sizeof(row->tenant));
 	LWLockRelease(&slot->lock);
 
-	if (row->bucket.kind == QUOTA_TOKEN_BUCKET)
-		bucket_settle(&row->bucket.rate, view->now_ns);
+	if (quota_is_rate(row->bucket.kind))
+		meter_settle(&row->bucket.meter, view->now_ns, view->wall_us);
 	return true;
 }
 
@@ -189,9 +189,9 @@ put_amounts(View *view, const QuotaBucket *b)
 	bool		allowance = b->kind == QUOTA_ALLOWANCE;
 	bool		loaded = !allowance || b->load == QUOTA_LOAD_READY;
 	bool		over = allowance && view->wall_us >= b->period_end_us;
-	int64		used = b->kind == QUOTA_TOKEN_BUCKET ? b->rate.spent :
+	int64		used = quota_is_rate(b->kind) ? meter_spent(&b->meter) :
 		over ? 0 : b->used;
-	int64		level = b->kind == QUOTA_TOKEN_BUCKET ? bucket_level(&b->rate) :
+	int64		level = quota_is_rate(b->kind) ? meter_level(&b->meter) :
 		b->unknown_until_ns > view->now_ns ? 0 : Max(b->capacity - used, 0);
 
 	put_int64(view, b->capacity);

@@ -65,8 +65,8 @@ static bool
 is_narrower(const QuotaTerm *a, const QuotaTerm *b)
 {
 	return b == NULL ||
-		(long double) a->rate.num / a->rate.den / a->cost <
-		(long double) b->rate.num / b->rate.den / b->cost;
+		(long double) a->meter.rate.num / a->meter.rate.den / a->cost <
+		(long double) b->meter.rate.num / b->meter.rate.den / b->cost;
 }
 
 /* Most calls at a time, by limits that every call meets. */
@@ -89,7 +89,7 @@ narrowest(const QuotaPlan *plan)
 	const QuotaTerm *term = NULL;
 
 	for (int i = 0; i < plan->nterms; i++)
-		if (plan->terms[i].wide && plan->terms[i].kind == QUOTA_TOKEN_BUCKET &&
+		if (plan->terms[i].wide && quota_is_rate(plan->terms[i].kind) &&
 			plan->terms[i].cost > 0 && is_narrower(&plan->terms[i], term))
 			term = &plan->terms[i];
 	return term;
@@ -115,6 +115,7 @@ quota_workers_needed(PG_FUNCTION_ARGS)
 	term = plan ? narrowest(plan) : NULL;
 	if (term == NULL || latency_ns < 0)
 		PG_RETURN_NULL();
-	n = little_workers(term->rate.num, term->rate.den, term->cost, latency_ns);
+	n = little_workers(term->meter.rate.num, term->meter.rate.den, term->cost,
+					   latency_ns);
 	PG_RETURN_INT32(Min(n, most_places(plan)));
 }

@@ -1,0 +1,110 @@
+/*
+ * meter.h
+ *		What one limit on a rate has spent, whatever its shape.  Pure, like
+ *		bucket.h: no server headers, no locks, no clock, no errors.
+ *
+ * Callers settle a meter to now before they ask it or change it, pass both clocks
+ * (now_ns is monotonic, wall_us counts from 2000-01-01 00:00 UTC), and hold
+ * whatever lock protects it.  The shape of a meter never changes.
+ */
+#ifndef QUOTA_METER_H
+#define QUOTA_METER_H
+
+#include "bucket.h"
+
+typedef enum MeterShape
+{
+	METER_BUCKET				/* token bucket */
+} MeterShape;
+
+/* What configuration says of a meter. */
+typedef struct MeterRules
+{
+	uint8_t		shape;			/* MeterShape */
+	int64_t		capacity;		/* units that can be there at once, >= 0 */
+	BucketRate	rate;			/* in the long run */
+} MeterRules;
+
+typedef struct Meter
+{
+	uint8_t		shape;			/* MeterShape */
+	union
+	{
+		Bucket		bucket;
+	}			u;
+} Meter;
+
+/*
+ * What was taken from one meter and may have to be returned: all zero to begin
+ * with.  It returns its newest units first; what may be returned alone needs its
+ * own.
+ */
+typedef struct MeterTake
+{
+	union
+	{
+		BucketTake	bucket;
+	}			u;
+} MeterTake;
+
+/* A meter of which nothing was ever taken. */
+extern void meter_init_full(Meter *m, const MeterRules *rules, int64_t now_ns,
+							int64_t wall_us);
+/*
+ * One of which as much as ever could had been taken at that instant, or at now if
+ * that is still to come.
+ */
+extern void meter_init_drained(Meter *m, const MeterRules *rules,
+							   int64_t drained_ns, int64_t now_ns,
+							   int64_t wall_us);
+
+/* Accounts for what has come back up to now; never for less than before. */
+extern void meter_settle(Meter *m, int64_t now_ns, int64_t wall_us);
+/*
+ * Settles, with new rules from switch_ns on, though never from before the last
+ * settlement nor after now.  What was spent stays spent (G9).
+ */
+extern void meter_configure(Meter *m, const MeterRules *rules,
+							int64_t switch_ns, int64_t now_ns,
+							int64_t wall_us);
+/* Does more come back by the rules than by those in force? */
+extern bool meter_is_slower(const Meter *m, const MeterRules *rules);
+
+/* Units left; negative: a debt.  And those that are not, by how it counts. */
+extern int64_t meter_level(const Meter *m);
+extern int64_t meter_spent(const Meter *m);
+
+/*
+ * Calls of so many units each (>= 1) that may be taken now, one after another,
+ * such that "leave" units (>= 0) are left by the last.
+ */
+extern int64_t meter_fit(const Meter *m, int64_t cost, int64_t leave);
+/*
+ * Nanoseconds from the settled instant until n such calls fit if nobody takes
+ * any meanwhile: then they do, and one nanosecond earlier they don't.
+ * BUCKET_NEVER if they never do.
+ */
+extern int64_t meter_wait(const Meter *m, int64_t cost, int64_t n,
+						  int64_t leave);
+/* Do n such calls ever fit at once by these rules? */
+extern bool meter_holds(const MeterRules *rules, int64_t cost, int64_t n);
+/*
+ * Nanoseconds until so many units have been taken in calls that come one after
+ * another, each as soon as it fits; about that where it depends on their size.
+ */
+extern int64_t meter_drain(const Meter *m, int64_t units);
+
+/* Would a take now be noted in t as well as in one that is all zero? */
+extern bool meter_take_joins(const Meter *m, const MeterTake *t);
+/* Takes n units, whether or not they are there; notes it in t, which joins. */
+extern void meter_take(Meter *m, MeterTake *t, int64_t n);
+/*
+ * Returns up to n units of t, the newest first: INT64_MAX for all of it.  What
+ * has come back meanwhile does not come back a second time.
+ */
+extern void meter_take_return(Meter *m, MeterTake *t, int64_t n);
+
+/* Is it as good as new? */
+extern bool meter_is_full(const Meter *m);
+
+#endif							/* QUOTA_METER_H */
