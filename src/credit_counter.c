@@ -52,6 +52,7 @@
 #include "credit.h"
 
 #include "executor/spi.h"
+#include "flow.h"
 #include "journal.h"
 #include "key.h"
 #include "miscadmin.h"
@@ -218,6 +219,7 @@ credit_lock_ready(const QuotaTerm *term)
 				return index;
 		}
 		LWLockRelease(&slot->lock);
+		across_tell();
 		if (index != QUOTA_NO_INDEX)
 			load_or_wait(index, term);
 		else if (!quota_reclaim())
@@ -230,6 +232,7 @@ void
 credit_unlock(uint32 bucket)
 {
 	LWLockRelease(&quota_slots[quota_buckets[bucket].entry.owner].lock);
+	across_tell();
 }
 
 /*

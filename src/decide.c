@@ -26,13 +26,6 @@
 #include "permit.h"
 #include "utils/inval.h"
 
-/*
- * Flows that wait for a limit across providers look again after this, or when the
- * limit refills, whichever is first: what comes back to its bucket meanwhile is told
- * to no flow, as other locks protect those (permit_bucket_opened()).
- */
-#define ACROSS_RECHECK_NS (100 * 1000 * QUOTA_NS_PER_US)
-
 /* Loads one call may need before it gives up; and reclaims. */
 #define MAX_ROUNDS 1000
 #define MAX_RECLAIMS 2
@@ -53,6 +46,7 @@ quota_unlock_plan(const QuotaPlan *plan)
 	LWLockRelease(&quota_slots[plan->slot].lock);
 	if (plan->across)
 		LWLockRelease(&quota_slots[plan->database_slot].lock);
+	across_tell();
 }
 
 /* The tenant's counters at this provider; QUOTA_NO_INDEX when full. */
@@ -95,12 +89,11 @@ calls_that_fit(const QuotaPlan *plan, const TermState *states)
  * flow_gate.c.
  */
 static bool
-meets_shared(const QuotaPlan *plan, int i, const TermState *s)
+meets_shared(const QuotaTerm *term, const TermState *s)
 {
-	const QuotaTerm *term = &plan->terms[i];
 
 	return s->cost > 0 && !term->own && !term->wide &&
-		term->slot == plan->slot && term->kind != QUOTA_ALLOWANCE;
+		term->kind != QUOTA_ALLOWANCE;
 }
 
 /* Makes one key of two; both are as good as random. */
@@ -121,7 +114,7 @@ name_line(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 	v->line_key.w[0] = v->line_key.w[1] =
 		1 + quota_shares[quota_flows[ask->flow].share].class_index;
 	for (int i = 0; i < plan->nterms; i++)
-		if (meets_shared(plan, i, &states[i]))
+		if (meets_shared(&plan->terms[i], &states[i]))
 		{
 			mix_key(&v->line_key, &plan->terms[i].key);
 			v->meets_shared = true;
@@ -159,7 +152,7 @@ stand_in_line(const QuotaPlan *plan, TermState *states, const QuotaAsk *ask,
 	{
 		TermState  *s = &states[i];
 
-		if (s->reason == QUOTA_OK && meets_shared(plan, i, s) &&
+		if (s->reason == QUOTA_OK && meets_shared(&plan->terms[i], s) &&
 			(own || flow_gate_is_before(s->bucket, line, ask->flow)))
 			stand_behind(&plan->terms[i], s, own);
 	}
@@ -200,7 +193,7 @@ limit_by(const QuotaPlan *plan, int i, const TermState *s, QuotaVerdict *v)
 	v->reason = s->reason;
 	v->not_before_us = s->not_before_us;
 	v->opens_ns = s->wake_ns;
-	v->shared = meets_shared(plan, i, s);
+	v->shared = meets_shared(&plan->terms[i], s);
 	v->behind = s->behind;
 	v->own_line = s->own_line;
 }
@@ -211,7 +204,7 @@ limit_by(const QuotaPlan *plan, int i, const TermState *s, QuotaVerdict *v)
  */
 static void
 refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
-	   int64 now_ns, QuotaVerdict *v)
+	   QuotaVerdict *v)
 {
 	int64		n = ask->partial ? 1 : ask->n;
 	bool		alone = is_kept_alone(plan, states, ask);
@@ -231,8 +224,7 @@ refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 		e->remaining = Max(s->level, 0);
 		e->not_before_us = s->not_before_us;
 		e->wake_ns = s->wake_ns;
-		if (plan->terms[i].slot != plan->slot)
-			e->wake_ns = Min(e->wake_ns, now_ns + ACROSS_RECHECK_NS);
+		v->across |= plan->terms[i].slot != plan->slot;
 		if (alone && stops_all(plan, i, s))
 			continue;
 		limit_by(plan, i, s, v);
@@ -300,6 +292,7 @@ verdict_init(QuotaVerdict *v)
 	v->wake_ns = 0;
 	v->opens_ns = QUOTA_NEVER;
 	v->stops_all = false;
+	v->across = false;
 	v->meets_shared = false;
 	v->shared = false;
 	v->behind = false;
@@ -374,7 +367,7 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 		v->wake_ns = QUOTA_NEVER;
 	}
 	else if (fit < (ask->partial ? 1 : ask->n))
-		refuse(plan, states, ask, now_ns, v);
+		refuse(plan, states, ask, v);
 	else if (ask->dry)
 		v->granted = fit;
 	else if (!quota_charge(plan, states, ask, fit, now_ns, v))

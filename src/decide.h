@@ -38,6 +38,7 @@ typedef struct QuotaVerdict
 	int64		opens_ns;		/* when the limiting term does */
 	bool		stops_all;		/* a job is refused by nothing but limits that
 								 * every call meets */
+	bool		across;			/* a limit across providers refuses */
 	bool		meets_shared;	/* a job that meets limits which tenants share: */
 	QuotaKey	line_key;		/* of the line where it stands for them; */
 	bool		shared;			/* refused: the limiting term is such a limit, */

@@ -32,6 +32,7 @@ static uint32 *tenant_heads;
 static uint32 *share_heads;
 static uint32 *flow_heads;
 static uint32 *line_heads;
+static uint32 *far_gate_heads;
 
 #define KIND(name, objects_) \
 	{&quota_shared->name##_table, (char *) (objects_), sizeof(*(objects_)), \
@@ -52,7 +53,7 @@ quota_directory_size(void)
 
 	n += heads_for(quota_max_buckets);
 	n += heads_for(quota_max_tenants);
-	n += 3 * (Size) heads_for(quota_max_flows);
+	n += 4 * (Size) heads_for(quota_max_flows);
 	return CACHELINEALIGN(n * sizeof(uint32));
 }
 
@@ -66,6 +67,7 @@ quota_directory_attach(char *block)
 	share_heads = tenant_heads + heads_for(quota_max_tenants);
 	flow_heads = share_heads + heads_for(quota_max_flows);
 	line_heads = flow_heads + heads_for(quota_max_flows);
+	far_gate_heads = line_heads + heads_for(quota_max_flows);
 }
 
 /* The entry of an object; in a slot it is not the first field. */
@@ -101,6 +103,7 @@ quota_directory_init(void)
 	table_init(&(Kind) KIND(share, quota_shares), quota_max_flows);
 	table_init(&(Kind) KIND(flow, quota_flows), quota_max_flows);
 	table_init(&(Kind) KIND(line, quota_lines), quota_max_flows);
+	table_init(&(Kind) KIND(far_gate, quota_far_gates), quota_max_flows);
 
 	quota_shared->permit_free = 0;
 	for (int i = 0; i < quota_max_permits; i++)
@@ -230,6 +233,7 @@ DEFINE_KIND(tenant, quota_tenants)
 DEFINE_KIND(share, quota_shares)
 DEFINE_KIND(flow, quota_flows)
 DEFINE_KIND(line, quota_lines)
+DEFINE_KIND(far_gate, quota_far_gates)
 
 /* A new slot's contents, except what lasts for the life of the server. */
 static void

@@ -110,6 +110,19 @@ extern void flow_park(uint32 flow, QuotaReason reason, uint32 bucket,
 extern void flow_unpark_tenant(uint32 tenant);
 extern void flow_unpark_all(uint32 slot);
 
+/* The number of the last parking of all slots, and of a new one. */
+static inline uint64
+flow_parkings(void)
+{
+	return pg_atomic_read_u64(&quota_shared->parkings);
+}
+
+static inline uint64
+flow_next_parking(void)
+{
+	return pg_atomic_fetch_add_u64(&quota_shared->parkings, 1) + 1;
+}
+
 /* The first time at which anything of the slot that waits is looked at. */
 extern int64 flow_first_wake_ns(const QuotaSlot *slot);
 
@@ -117,21 +130,44 @@ extern int64 flow_first_wake_ns(const QuotaSlot *slot);
 
 /*
  * A limit that every call meets stops the flow whose turn it is, and so all,
- * until then or an event: on this bucket, or QUOTA_NO_INDEX, on any such limit's.
+ * until then or an event: on this bucket, or QUOTA_NO_INDEX, on any such limit's;
+ * across: one that is short is of the database's slot, whose lock is held too.
  */
 extern void flow_close(uint32 flow, QuotaReason reason, uint32 bucket,
-					   int64 until_ns, const char *limit_name);
+					   bool across, int64 until_ns, const char *limit_name);
 /* Nothing does any more, or who asks has to find out. */
 extern void flow_open(uint32 slot);
-/* An event on the bucket, for what was closed after the first "parkings" of the
- * slot. */
-extern void flow_open_since(uint32 bucket, uint64 parkings);
+/* An event on the bucket, for what was closed after so many parkings. */
+extern void flow_open_since(uint32 slot, uint32 bucket, uint64 parkings);
 /* The one whose turn it is is stopped, and so are all that are READY. */
 extern bool flow_all_stopped(uint32 slot, int64 now_ns);
 /* A claim is worth trying; flow_pass_time() was called for now. */
 extern bool flow_may_claim(uint32 slot, int64 now_ns);
 /* When time alone may change that; QUOTA_NEVER. */
 extern int64 flow_next_ns(uint32 slot);
+
+/* ---- flow_across.c: limits across providers ---- */
+
+/*
+ * Something of a bucket of the database's slot, whose lock is held, has come back; who
+ * waits for it learns it by across_tell(), but for what was parked before "parkings".
+ */
+extern void across_note(uint32 bucket, uint64 parkings);
+
+extern PGDLLIMPORT bool across_noted;
+extern void across_tell_noted(void);
+
+/*
+ * To be called after the release of a database's slot's lock, or of one under which
+ * permits may have expired, before anything can fail.  No lock of a slot held;
+ * doesn't throw.
+ */
+static inline void
+across_tell(void)
+{
+	if (across_noted)
+		across_tell_noted();
+}
 
 /* ---- flow_position.c: where its next job may be ---- */
 

@@ -12,7 +12,8 @@
  * succeed:
  *
  * - Its time is over, or it is another flow's turn: flow_may_claim() compares.
- * - Something came back to a limit that every call meets: permit_bucket_opened().
+ * - Something came back to a limit that every call meets: permit_bucket_opened(),
+ *	 or across_tell() for one across providers, in the other slots too.
  *	 If one limit alone was short, what comes back to others changes nothing: each
  *	 finished job gives back its place, also while all wait for a rate.
  *	 An undo within a call opens only what was closed since what it returns was
@@ -29,17 +30,21 @@
 
 /* See flow.h. */
 void
-flow_close(uint32 flow, QuotaReason reason, uint32 bucket,
+flow_close(uint32 flow, QuotaReason reason, uint32 bucket, bool across,
 		   int64 until_ns, const char *limit_name)
 {
 	uint32		slot = quota_flows[flow].entry.owner;
 	QuotaSlot  *s = &quota_slots[slot];
 
+	flow_open(slot);
+	if (across)
+		pg_atomic_fetch_add_u32(&quota_far_waits[slot], 1);
+	s->closed.across = across;
 	s->closed.flow = flow;
 	s->closed.reason = reason;
 	s->closed.bucket = bucket;
 	s->closed.until_ns = until_ns;
-	s->closed.number = ++s->parkings;
+	s->closed.number = flow_next_parking();
 	strlcpy(s->closed.limit_name, limit_name, sizeof(s->closed.limit_name));
 	waiter_due(slot, until_ns);
 }
@@ -48,14 +53,18 @@ flow_close(uint32 flow, QuotaReason reason, uint32 bucket,
 void
 flow_open(uint32 slot)
 {
-	quota_slots[slot].closed.flow = QUOTA_NO_INDEX;
+	QuotaClosed *closed = &quota_slots[slot].closed;
+
+	if (closed->across)
+		pg_atomic_fetch_sub_u32(&quota_far_waits[slot], 1);
+	closed->across = false;
+	closed->flow = QUOTA_NO_INDEX;
 }
 
 /* See flow.h. */
 void
-flow_open_since(uint32 bucket, uint64 parkings)
+flow_open_since(uint32 slot, uint32 bucket, uint64 parkings)
 {
-	uint32		slot = quota_buckets[bucket].entry.owner;
 	QuotaSlot  *s = &quota_slots[slot];
 
 	if (s->closed.flow == QUOTA_NO_INDEX || s->closed.number <= parkings)

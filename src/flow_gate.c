@@ -8,12 +8,14 @@
  * of the line at a time may try.
  *
  * WHO STANDS IN LINE.  A flow whose refusal opens last at a rate or concurrency
- * bucket of its own provider's slot that is neither its tenant's alone nor met by
- * every call (for those: job_turn.c).  Not: who waits for credits, for a job too
- * dear for what is left must not hold cheaper ones back until the period ends; who
- * needs more than the bucket ever holds; who waits for a limit across providers,
- * whose bucket has another lock.  These are parked one by one; the first two are in
- * a list of their bucket, and all of them may try when that opens.
+ * bucket that is neither its tenant's alone nor met by every call (for those:
+ * job_turn.c).  Not: who waits for credits, for a job too dear for what is left must
+ * not hold cheaper ones back until the period ends; who needs more than the bucket
+ * ever holds.  These are parked one by one, in a list of the bucket's gate (gate.c),
+ * and all of them may try when that opens.
+ *
+ * A limit across providers has a gate in each provider's slot, and lines there;
+ * flow_across.c tells how an event on its bucket comes to all of them.
  *
  * A LINE IS
  *
@@ -100,81 +102,15 @@
 
 #include "waiter.h"
 
-/* Buckets of a slot by gate_ns: positive when a is to be on top. */
-static int
-compare_gates(const pairingheap_node *a, const pairingheap_node *b, void *arg)
-{
-	const QuotaBucket *x = pairingheap_const_container(QuotaBucket, gate_node, a);
-	const QuotaBucket *y = pairingheap_const_container(QuotaBucket, gate_node, b);
-
-	if (x->gate_ns == y->gate_ns)
-		return 0;
-	return x->gate_ns < y->gate_ns ? 1 : -1;
-}
-
 /* See flow_gate.h. */
 void
 flow_gate_slot_init(uint32 slot)
 {
-	QuotaSlot  *s = &quota_slots[slot];
-
-	memset(&s->gates, 0, sizeof(s->gates));
-	s->gates.ph_compare = compare_gates;
-	dlist_init(&s->idle_lines);
-}
-
-/* Nobody waits for it. */
-void
-flow_gate_bucket_init(QuotaBucket *bucket)
-{
-	dlist_init(&bucket->lines);
-	dlist_init(&bucket->blocked);
-	bucket->timed = false;
-	pg_atomic_init_u32(&bucket->waiting_pins, 0);
+	gate_slot_init(slot);
+	dlist_init(&quota_slots[slot].idle_lines);
 }
 
 /* ---- opening and closing ---- */
-
-/* Somebody waits for the bucket, which stays where it is. */
-static void
-pin(uint32 bucket)
-{
-	pg_atomic_fetch_add_u32(&quota_buckets[bucket].pins, 1);
-	pg_atomic_fetch_add_u32(&quota_buckets[bucket].waiting_pins, 1);
-}
-
-/* The reverse; of a database slot's bucket without its lock. */
-static void
-unpin(uint32 bucket)
-{
-	pg_atomic_fetch_sub_u32(&quota_buckets[bucket].waiting_pins, 1);
-	pg_atomic_fetch_sub_u32(&quota_buckets[bucket].pins, 1);
-}
-
-/* The bucket opens by time at the earlier of this and what was said before. */
-static void
-set_time(QuotaBucket *b, int64 opens_ns)
-{
-	pairingheap *gates = &slot_of(b)->gates;
-
-	if (opens_ns == QUOTA_NEVER || (b->timed && b->gate_ns <= opens_ns))
-		return;
-	if (b->timed)
-		pairingheap_remove(gates, &b->gate_node);
-	b->gate_ns = opens_ns;
-	b->timed = true;
-	pairingheap_add(gates, &b->gate_node);
-	waiter_due(b->entry.owner, opens_ns);
-}
-
-/* It doesn't open by time. */
-static void
-clear_time(QuotaBucket *b)
-{
-	if (b->timed)
-		pairingheap_remove(&slot_of(b)->gates, &b->gate_node);
-	b->timed = false;
-}
 
 /* Who goes first gets the turn, unless somebody has it or the line is closed. */
 static void
@@ -195,44 +131,54 @@ static void
 unclose(QuotaLine *l)
 {
 	dlist_delete(&l->bucket_node);
-	unpin(l->bucket);
+	gate_unpin(l->bucket);
 	l->bucket = QUOTA_NO_INDEX;
 	flow_line_update((uint32) (l - quota_lines));
 }
 
-/* All lines closed at the bucket are open. */
+/* All lines closed at the gate are open. */
 static void
-open_lines(QuotaBucket *b)
+open_lines(QuotaGate *gate)
 {
-	clear_time(b);
-	while (!dlist_is_empty(&b->lines))
+	gate->kept++;
+	gate_clear_time(gate);
+	while (!dlist_is_empty(&gate->lines))
 	{
-		QuotaLine  *l = dlist_head_element(QuotaLine, bucket_node, &b->lines);
+		QuotaLine  *l = dlist_head_element(QuotaLine, bucket_node, &gate->lines);
 
 		unclose(l);
 		settle(l);
 	}
+	gate->kept--;
+	gate_drop(gate);
+}
+
+/* The gate where the line is closed. */
+static QuotaGate *
+gate_of(const QuotaLine *l)
+{
+	return gate_find(l->bucket, l->entry.owner);
 }
 
 /* Who goes first was refused by the bucket, or is behind another line there. */
 static void
 close_line(QuotaLine *l, uint32 bucket, const QuotaFlow *closer, int64 opens_ns)
 {
-	QuotaBucket *b = &quota_buckets[bucket];
-	uint32		before = l->bucket;
+	QuotaGate  *gate = gate_get(bucket, l->entry.owner);
+	QuotaGate  *before = l->bucket == QUOTA_NO_INDEX ? NULL : gate_of(l);
 
-	pin(bucket);
-	if (before != QUOTA_NO_INDEX)
+	gate_pin(bucket);
+	if (before)
 		unclose(l);
 	l->bucket = bucket;
 	l->closer = (uint32) (closer - quota_flows);
 	l->closed = closer->parking;
-	dlist_push_tail(&b->lines, &l->bucket_node);
+	dlist_push_tail(&gate->lines, &l->bucket_node);
 	flow_line_update((uint32) (l - quota_lines));
-	set_time(b, opens_ns);
+	gate_set_time(gate, opens_ns);
 	/* other lines may have stood behind this one there */
-	if (before != QUOTA_NO_INDEX && before != bucket)
-		open_lines(&quota_buckets[before]);
+	if (before && before != gate)
+		open_lines(before);
 }
 
 /* ---- who goes first ---- */
@@ -272,9 +218,12 @@ line_precedes(QuotaLine *l, const QuotaFlow *f)
 bool
 flow_gate_is_before(uint32 bucket, uint32 line, uint32 flow)
 {
+	QuotaGate  *gate = gate_find(bucket, quota_flows[flow].entry.owner);
 	dlist_iter	iter;
 
-	dlist_foreach(iter, &quota_buckets[bucket].lines)
+	if (gate == NULL)
+		return false;
+	dlist_foreach(iter, &gate->lines)
 	{
 		QuotaLine  *l = dlist_container(QuotaLine, bucket_node, iter.cur);
 
@@ -298,20 +247,19 @@ flow_line_recheck(uint32 line)
 		return;
 	first = flow_line_first(line);
 	if (first == NULL || (uint32) (first - quota_flows) != l->closer)
-		open_lines(&quota_buckets[l->bucket]);
+		open_lines(gate_of(l));
 }
 
 /* See flow_gate.h. */
 void
 flow_wait_for(QuotaFlow *flow, uint32 bucket)
 {
-	QuotaBucket *b = &quota_buckets[bucket];
-
 	flow->waits_for = bucket;
-	pin(bucket);
-	flow->listed = b->entry.owner == flow->entry.owner && !flow->waiting;
+	gate_pin(bucket);
+	flow->listed = !flow->waiting;
 	if (flow->listed)
-		dlist_push_tail(&b->blocked, &flow->bucket_node);
+		dlist_push_tail(&gate_get(bucket, flow->entry.owner)->blocked,
+						&flow->bucket_node);
 }
 
 /* It waits for no bucket. */
@@ -321,8 +269,11 @@ wait_no_more(QuotaFlow *flow)
 	if (flow->waits_for == QUOTA_NO_INDEX)
 		return;
 	if (flow->listed)
+	{
 		dlist_delete(&flow->bucket_node);
-	unpin(flow->waits_for);
+		gate_drop(gate_find(flow->waits_for, flow->entry.owner));
+	}
+	gate_unpin(flow->waits_for);
 	flow->listed = false;
 	flow->waits_for = QUOTA_NO_INDEX;
 }
@@ -410,11 +361,11 @@ flow_gate_charged(uint32 flow)
 static void
 park_alone(uint32 flow, const FlowRefusal *refusal)
 {
-	const QuotaBucket *b = &quota_buckets[refusal->bucket];
+	const QuotaGate *gate = gate_find(refusal->bucket, quota_flows[flow].entry.owner);
 	int64		wake_ns = Min(refusal->opens_ns, refusal->look_ns);
 
-	if (b->timed)
-		wake_ns = Min(wake_ns, b->gate_ns);
+	if (gate && gate->timed)
+		wake_ns = Min(wake_ns, gate->opens_ns);
 	flow_park(flow, refusal->reason, refusal->bucket, wake_ns);
 }
 
@@ -448,21 +399,22 @@ flow_park_in_line(uint32 flow, const QuotaKey *key, const FlowRefusal *refusal)
 
 /* See flow_gate.h. */
 void
-flow_bucket_opened(uint32 bucket, uint64 parkings)
+flow_gate_opened(QuotaGate *gate, uint64 parkings)
 {
-	QuotaBucket *b = &quota_buckets[bucket];
-
-	if (!dlist_is_empty(&b->lines) &&
-		dlist_tail_element(QuotaLine, bucket_node, &b->lines)->closed > parkings)
-		open_lines(b);
-	while (!dlist_is_empty(&b->blocked))
+	gate->kept++;
+	if (!dlist_is_empty(&gate->lines) &&
+		dlist_tail_element(QuotaLine, bucket_node, &gate->lines)->closed > parkings)
+		open_lines(gate);
+	while (!dlist_is_empty(&gate->blocked))
 	{
-		QuotaFlow  *flow = dlist_tail_element(QuotaFlow, bucket_node, &b->blocked);
+		QuotaFlow  *flow = dlist_tail_element(QuotaFlow, bucket_node, &gate->blocked);
 
 		if (flow->parking <= parkings)
 			break;
 		flow_set_ready(flow);
 	}
+	gate->kept--;
+	gate_drop(gate);
 }
 
 /* See flow_gate.h. */
@@ -473,12 +425,12 @@ flow_gates_wake(uint32 slot, int64 now_ns)
 
 	while (!pairingheap_is_empty(gates))
 	{
-		QuotaBucket *b = pairingheap_container(QuotaBucket, gate_node,
-											   pairingheap_first(gates));
+		QuotaGate  *gate = pairingheap_container(QuotaGate, node,
+												 pairingheap_first(gates));
 
-		if (b->gate_ns > now_ns)
+		if (gate->opens_ns > now_ns)
 			break;
-		open_lines(b);
+		open_lines(gate);
 	}
 }
 
@@ -486,10 +438,10 @@ flow_gates_wake(uint32 slot, int64 now_ns)
 int64
 flow_opens_ns(const QuotaFlow *flow)
 {
-	const QuotaBucket *b;
+	const QuotaGate *gate;
 
 	if (!flow->waiting || quota_lines[flow->line].bucket == QUOTA_NO_INDEX)
 		return flow->wake_ns;
-	b = &quota_buckets[quota_lines[flow->line].bucket];
-	return b->timed ? Min(flow->wake_ns, b->gate_ns) : flow->wake_ns;
+	gate = gate_of(&quota_lines[flow->line]);
+	return gate->timed ? Min(flow->wake_ns, gate->opens_ns) : flow->wake_ns;
 }

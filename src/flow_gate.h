@@ -45,17 +45,16 @@ extern void flow_gate_served(QuotaShare *share);
 extern void flow_gate_charged(uint32 flow);
 
 /*
- * Something of the bucket has come back: who is parked for it may try, but for
- * flows that parked before "parkings" when all that waits did.
+ * Something of the gate's bucket has come back: who is parked for it may try, but
+ * for flows that parked before "parkings" when all that waits did.
  */
-extern void flow_bucket_opened(uint32 bucket, uint64 parkings);
+extern void flow_gate_opened(QuotaGate *gate, uint64 parkings);
 /* The gates whose time has come. */
 extern void flow_gates_wake(uint32 slot, int64 now_ns);
 /* When the flow, PARKED, is looked at again by itself; QUOTA_NEVER = not. */
 extern int64 flow_opens_ns(const QuotaFlow *flow);
 
 extern void flow_gate_slot_init(uint32 slot);
-extern void flow_gate_bucket_init(QuotaBucket *bucket);
 
 /* who goes first in the line may be another one */
 extern void flow_line_recheck(uint32 line);
@@ -63,6 +62,27 @@ extern void flow_line_recheck(uint32 line);
 extern void flow_gate_leave(QuotaFlow *flow);
 /* a flow that stands in no line is parked for the bucket */
 extern void flow_wait_for(QuotaFlow *flow, uint32 bucket);
+
+/* ---- gate.c: who waits for a bucket, in one slot ---- */
+
+extern void gate_slot_init(uint32 slot);
+extern void gate_bucket_init(QuotaBucket *bucket);
+
+/* The slot's gate of the bucket; NULL: nobody waits there. */
+extern QuotaGate *gate_find(uint32 bucket, uint32 slot);
+/* The same of a bucket of the database's slot, by its key. */
+extern QuotaGate *gate_find_far(const QuotaKey *key, uint32 slot);
+/* Made if need be, for somebody to wait; the bucket owner's lock is held too. */
+extern QuotaGate *gate_get(uint32 bucket, uint32 slot);
+/* Somebody waits there no more, perhaps the last. */
+extern void gate_drop(QuotaGate *gate);
+/* It opens by time at the earlier of this and what was said before; or not. */
+extern void gate_set_time(QuotaGate *gate, int64 opens_ns);
+extern void gate_clear_time(QuotaGate *gate);
+/* Somebody waits for the bucket, which stays where it is; its owner's lock is held. */
+extern void gate_pin(uint32 bucket);
+/* The reverse, for which that lock isn't needed. */
+extern void gate_unpin(uint32 bucket);
 
 /* ---- flow_line.c: the order in a line ---- */
 

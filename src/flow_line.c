@@ -328,7 +328,7 @@ flow_line_charge(uint32 flow, const QuotaKey *key, int64 cost, bool more)
 	charge.charge = more ? fair_add(&s->tag, cost)
 		: fair_charge(&s->tag, &quota_lines[line].clock, cost);
 	charge.since_before = s->since;
-	charge.since_after = s->since = slot_of(f)->parkings;
+	charge.since_after = s->since = flow_parkings();
 	flow_line_recheck(line);
 	return charge;
 }

@@ -27,6 +27,7 @@ pass_time(uint32 slot, FlowList *list)
 	list->wall_us = quota_wall_us();
 	flow_pass_time(slot, list->now_ns, list->wall_us, list->now_ns);
 	LWLockRelease(&s->lock);
+	across_tell();
 	waiter_release(false);
 }
 

@@ -100,8 +100,8 @@ flow_first_wake_ns(const QuotaSlot *slot)
 										 pairingheap_first((pairingheap *) &slot->timers))->wake_ns;
 	if (!pairingheap_is_empty(&slot->gates))
 		first_ns = Min(first_ns,
-					   pairingheap_container(QuotaBucket, gate_node,
-											 pairingheap_first((pairingheap *) &slot->gates))->gate_ns);
+					   pairingheap_container(QuotaGate, node,
+											 pairingheap_first((pairingheap *) &slot->gates))->opens_ns);
 	return first_ns;
 }
 
@@ -131,7 +131,7 @@ flow_park(uint32 flow, QuotaReason reason, uint32 bucket, int64 wake_ns)
 	f->state = QUOTA_FLOW_PARKED;
 	f->reason = reason;
 	f->blocked = true;
-	f->parking = ++slot_of(f)->parkings;
+	f->parking = flow_next_parking();
 	dlist_push_tail(&tenant_of(share_of(f))->blocked, &f->tenant_node);
 	dlist_push_tail(&slot_of(f)->blocked, &f->slot_node);
 	if (bucket != QUOTA_NO_INDEX)

@@ -99,7 +99,7 @@ standing_join(QuotaShare *share, uint32 line)
 	}
 	standing_reprice(s, share);
 	if (is_new || s->tag.start < l->clock.now)
-		s->since = slot_of(l)->parkings;
+		s->since = flow_parkings();
 	fair_join(&s->tag, &l->clock);
 	return s;
 }

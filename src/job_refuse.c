@@ -113,8 +113,8 @@ turn_refused(Claimer *c, bool first)
 	{
 		quota_flows[c->flow].reason = v->reason;
 		flow_close(c->flow, v->reason, v->nexhausted > 1 ? QUOTA_NO_INDEX
-				   : c->plan->terms[v->limiting].bucket,
-				   v->wake_ns, c->plan->terms[v->limiting].name);
+				   : c->plan->terms[v->limiting].bucket, v->across, v->wake_ns,
+				   c->plan->terms[v->limiting].name);
 		return STEP_NOTHING;
 	}
 	if (v->reason == QUOTA_QUOTA_EXHAUSTED)

@@ -56,6 +56,7 @@ turn_pick(Claimer *c)
 		job_names_of_flow(c->flow, &c->names);
 	}
 	LWLockRelease(&slot->lock);
+	across_tell();
 	return c->flow != QUOTA_NO_INDEX;
 }
 
@@ -162,7 +163,7 @@ static void
 mark_takes(Claimer *c)
 {
 	c->mark = journal_mark();
-	c->mark.parkings = quota_slots[c->slot].parkings;
+	c->mark.parkings = flow_parkings();
 }
 
 /*

@@ -36,6 +36,7 @@ unlock(void)
 		LWLockRelease(&quota_slots[locked_database].lock);
 	locked_slot = QUOTA_NO_INDEX;
 	locked_database = QUOTA_NO_INDEX;
+	across_tell();
 }
 
 /* Holds the slot's lock, and no other slot's, until unlock(). */

@@ -93,7 +93,7 @@ void
 permit_bucket_init(QuotaBucket *bucket)
 {
 	heap_init(&bucket->parts, compare_parts);
-	flow_gate_bucket_init(bucket);
+	gate_bucket_init(bucket);
 }
 
 /* ---- parts ---- */
@@ -169,16 +169,18 @@ permit_bucket_opened(uint32 bucket, uint64 parkings)
 	QuotaBucket *b = &quota_buckets[bucket];
 	uint32		slot = b->entry.owner;
 
-	/* Flows of other slots wait for a database slot's bucket by time only. */
 	if (quota_slots[slot].provider[0] == '\0')
+	{
+		across_note(bucket, parkings);
 		return;
+	}
 	/* For a wide limit flows wait READY, unless it is an allowance. */
 	if (b->scope == QUOTA_SCOPE_WIDE && b->kind != QUOTA_ALLOWANCE)
-		flow_open_since(bucket, parkings);
+		flow_open_since(slot, bucket, parkings);
 	else
 	{
 		waiter_together(true);
-		flow_bucket_opened(bucket, parkings);
+		flow_gate_opened(&b->gate, parkings);
 		waiter_together(false);
 	}
 }

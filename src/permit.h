@@ -95,7 +95,8 @@ extern void permit_end(int64 id);
 
 /*
  * Something came back to the bucket: flows parked for it may run; those parked
- * later than the first "parkings" of the slot, 0 = all.
+ * later than the first "parkings", 0 = all.  If the bucket is of a database's slot
+ * they are told by across_tell(), once the caller has let go of its locks.
  */
 extern void permit_bucket_opened(uint32 bucket, uint64 parkings);
 

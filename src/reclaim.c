@@ -63,6 +63,7 @@ reclaim_slots(void)
 			freed += flow_reclaim(i);
 		}
 		LWLockRelease(&slot->lock);
+		across_tell();
 		freed += quota_shared->permits_used < permits;
 		CHECK_FOR_INTERRUPTS();
 	}

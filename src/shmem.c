@@ -23,9 +23,11 @@ QuotaTenant *quota_tenants;
 QuotaShare *quota_shares;
 QuotaFlow  *quota_flows;
 QuotaLine  *quota_lines;
+QuotaFarGate *quota_far_gates;
 QuotaPermit *quota_permits;
 QuotaWaiter *quota_waiters;
 QuotaWriter *quota_writers;
+pg_atomic_uint32 *quota_far_waits;
 
 static shmem_request_hook_type previous_request_hook;
 static shmem_startup_hook_type previous_startup_hook;
@@ -38,7 +40,7 @@ typedef struct Area
 	int			count;
 } Area;
 
-#define N_AREAS 10
+#define N_AREAS 12
 
 /* The arrays, in the order they are laid out. */
 static void
@@ -52,9 +54,11 @@ list_areas(Area areas[N_AREAS])
 		{(void **) &quota_shares, sizeof(QuotaShare), quota_max_flows},
 		{(void **) &quota_flows, sizeof(QuotaFlow), quota_max_flows},
 		{(void **) &quota_lines, sizeof(QuotaLine), quota_max_flows},
+		{(void **) &quota_far_gates, sizeof(QuotaFarGate), quota_max_flows},
 		{(void **) &quota_permits, sizeof(QuotaPermit), quota_max_permits},
 		{(void **) &quota_waiters, sizeof(QuotaWaiter), waiter_count()},
 		{(void **) &quota_writers, sizeof(QuotaWriter), MaxBackends},
+		{(void **) &quota_far_waits, sizeof(pg_atomic_uint32), quota_max_providers},
 	};
 
 	memcpy(areas, list, sizeof(list));
@@ -118,7 +122,9 @@ fill(void)
 		pg_atomic_init_u32(&quota_slots[i].coming, 0);
 		pg_atomic_init_u64(&quota_slots[i].deadline_low, (uint64) DT_NOEND);
 		pg_atomic_init_u32(&quota_slots[i].following, 0);
+		pg_atomic_init_u32(&quota_far_waits[i], 0);
 	}
+	pg_atomic_init_u64(&quota_shared->parkings, 0);
 	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
 	{
 		pg_atomic_init_u64(&quota_shared->generations[i].number, 0);

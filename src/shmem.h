@@ -14,6 +14,7 @@
  *	share		a tenant within one class: its place in the fair order
  *	flow		ready work of one share and endpoint
  *	line		flows that wait for the same shared limits, in order
+ *	far gate	who waits in one provider's slot for a bucket of the database's
  *
  * LOCKING
  *
@@ -63,13 +64,12 @@ typedef struct QuotaSlot
 	uint64		shares_made;	/* moves with every new share; starts anywhere */
 	QuotaPlaces places;			/* of all tenants */
 	pairingheap timers;			/* flows by wake_ns */
-	pairingheap gates;			/* buckets by gate_ns */
+	pairingheap gates;			/* QuotaGate by opens_ns */
 	uint64		lines_made;		/* so far */
 	dlist_head	idle_lines;		/* longest idle first */
 	dlist_head	blocked;		/* flows that wait for an event, in the order
 								 * of their parking, as in the tenants' lists */
 	Latency		latency;		/* of the attempts that ended last */
-	uint64		parkings;		/* so far, closings included */
 	QuotaClosed closed;
 	/* sessions that wait for something to claim; see waiter.c */
 	dlist_head	waiters;		/* QuotaWaitPlace, by arrival */
@@ -162,6 +162,7 @@ typedef struct QuotaShared
 	pg_atomic_uint64 active_since_ns;	/* first decision of this crash epoch;
 										 * 0 = none yet */
 	pg_atomic_uint64 permit_serial;
+	pg_atomic_uint64 parkings;	/* of flows, so far, closings of slots included */
 
 	/* clock.c; writers hold the directory lock, readers none */
 	pg_atomic_uint32 clock_version; /* clocks[clock_version % 2] counts */
@@ -174,6 +175,7 @@ typedef struct QuotaShared
 	QuotaTable	share_table;
 	QuotaTable	flow_table;
 	QuotaTable	line_table;
+	QuotaTable	far_gate_table;
 	uint32		permit_free;
 	uint32		permits_used;
 	uint32		permit_aliases; /* permits with an alias */
@@ -200,9 +202,12 @@ extern PGDLLIMPORT QuotaTenant *quota_tenants;
 extern PGDLLIMPORT QuotaShare *quota_shares;
 extern PGDLLIMPORT QuotaFlow *quota_flows;
 extern PGDLLIMPORT QuotaLine *quota_lines;
+extern PGDLLIMPORT QuotaFarGate *quota_far_gates;
 extern PGDLLIMPORT QuotaPermit *quota_permits;
 extern PGDLLIMPORT QuotaWaiter *quota_waiters;
 extern PGDLLIMPORT QuotaWriter *quota_writers;	/* by backend */
+/* By slot, close together: how much in it waits for the database's; flow_across.c */
+extern PGDLLIMPORT pg_atomic_uint32 *quota_far_waits;
 
 /* What a flow, a share or a bucket, and any object belongs to. */
 #define share_of(flow)		(&quota_shares[(flow)->share])
@@ -228,11 +233,14 @@ extern uint32 quota_find_flow(const QuotaKey *key, uint32 owner);
 extern uint32 quota_create_flow(const QuotaKey *key, uint32 owner);
 extern uint32 quota_find_line(const QuotaKey *key, uint32 owner);
 extern uint32 quota_create_line(const QuotaKey *key, uint32 owner);
+extern uint32 quota_find_far_gate(const QuotaKey *key, uint32 owner);
+extern uint32 quota_create_far_gate(const QuotaKey *key, uint32 owner);
 extern void quota_remove_bucket(uint32 index);
 extern void quota_remove_tenant(uint32 index);
 extern void quota_remove_share(uint32 index);
 extern void quota_remove_flow(uint32 index);
 extern void quota_remove_line(uint32 index);
+extern void quota_remove_far_gate(uint32 index);
 /* a bucket that nothing pins, and its tenant's charge for its place; reclaim.c */
 extern void quota_drop_bucket(uint32 index);
 /* a slot that owns nothing any more; its lock is held */

@@ -43,6 +43,30 @@ typedef enum QuotaScope
 	QUOTA_SCOPE_WIDE			/* every call to the provider */
 } QuotaScope;
 
+/* Who waits, in one provider's slot, for one bucket; see gate.c and flow_gate.c. */
+typedef struct QuotaGate
+{
+	dlist_head	lines;			/* closed at the bucket, first closed first */
+	dlist_head	blocked;		/* flows that stand in no line, in the order of
+								 * their parking */
+	pairingheap_node node;		/* in slot->gates when timed */
+	int64		opens_ns;		/* timed: the lines look again then */
+	uint32		slot;			/* of those who wait */
+	bool		timed;
+	bool		far;			/* the bucket is of the database's slot */
+	uint8		kept;			/* far: somebody is walking its lists */
+} QuotaGate;
+
+/*
+ * A gate for a bucket of the database's slot, by the bucket's key and the slot of
+ * those who wait, which owns it; it is there while somebody does.
+ */
+typedef struct QuotaFarGate
+{
+	QuotaEntry	entry;
+	QuotaGate	gate;
+} QuotaFarGate;
+
 typedef struct QuotaBucket
 {
 	QuotaEntry	entry;
@@ -74,13 +98,7 @@ typedef struct QuotaBucket
 	bool		period_monthly;
 	uint8		scope;			/* QuotaScope, as of the last decision */
 
-	/* who waits for it; see flow_gate.c */
-	dlist_head	lines;			/* closed at this bucket, first closed first */
-	dlist_head	blocked;		/* flows that stand in no line, in the order of
-								 * their parking; of a database slot: unused */
-	pairingheap_node gate_node; /* in slot->gates when timed */
-	int64		gate_ns;		/* timed: the lines look again then */
-	bool		timed;
+	QuotaGate	gate;			/* who waits for it; of a database slot: unused */
 	pg_atomic_uint32 waiting_pins;	/* flows and lines among the pins */
 
 	int64		admitted;		/* units */

@@ -61,7 +61,7 @@ typedef struct QuotaLine
 	uint32		holder;			/* the READY flow whose turn it is here, or
 								 * QUOTA_NO_INDEX */
 	uint32		bucket;			/* pinned: closed at this one, or QUOTA_NO_INDEX */
-	dlist_node	bucket_node;	/* in bucket->lines when closed */
+	dlist_node	bucket_node;	/* in the gate's lines when closed */
 	uint32		closer;			/* the flow that did it, */
 	uint64		closed;			/* and its parking */
 	dlist_node	idle_node;		/* in slot->idle_lines when idle: */
@@ -138,7 +138,7 @@ typedef struct QuotaFlow
 	dlist_node	slot_node;		/* in slot->blocked */
 	uint32		waits_for;		/* blocked: the bucket it is parked for, pinned;
 								 * QUOTA_NO_INDEX = none */
-	bool		listed;			/* bucket_node is in that one's list */
+	bool		listed;			/* bucket_node is in the list of its gate */
 	dlist_node	bucket_node;
 	uint32		line;			/* it waits there or, READY, is its holder;
 								 * QUOTA_NO_INDEX = neither */
@@ -191,6 +191,7 @@ typedef struct QuotaClosed
 	uint64		number;			/* among the slot's parkings */
 	uint32		bucket;			/* the only one that is short; QUOTA_NO_INDEX =
 								 * there are several */
+	bool		across;			/* one of them is of the database's slot */
 	char		limit_name[QUOTA_NAME_LEN];
 } QuotaClosed;
 

@@ -96,6 +96,7 @@ sweep_slot(uint32 index, Step step)
 		permit_expire(index, QUOTA_NEVER);
 		/* flows that wait pin buckets, of the database's slot too */
 		flow_unpark_all(index);
+		flow_open(index);
 		return true;
 	}
 	if (is_database != (step == SWEEP_DATABASE))
@@ -126,6 +127,7 @@ quota_sweep(Oid database, Oid extension)
 				(!OidIsValid(extension) || slot->extension == extension))
 				all = sweep_slot((uint32) i, step) && all;
 			LWLockRelease(&slot->lock);
+			across_tell();
 		}
 	if (all && !OidIsValid(extension))
 		quota_events_forget(database);

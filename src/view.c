@@ -176,6 +176,7 @@ copy_bucket(const View *view, uint32 index, BucketRow *row)
 	if (b->tenant != QUOTA_NO_INDEX && b->scope == QUOTA_SCOPE_OWN)
 		strlcpy(row->tenant, tenant_of(b)->name, sizeof(row->tenant));
 	LWLockRelease(&slot->lock);
+	across_tell();
 
 	if (quota_is_rate(row->bucket.kind))
 		meter_settle(&row->bucket.meter, view->now_ns, view->wall_us);

@@ -209,6 +209,7 @@ get_places(Wait *wait)
 		else
 			wait->nplaces = i + 1;
 		LWLockRelease(&slot->lock);
+		across_tell();
 	}
 	return outcome;
 }
@@ -230,6 +231,7 @@ look(Wait *wait)
 			slot_ns = watch(slot);
 		look_ns = Min(look_ns, slot_ns);
 		LWLockRelease(&slot->lock);
+		across_tell();
 	}
 	return look_ns;
 }

@@ -25,6 +25,7 @@
 #include "config.h"
 #include "credit.h"
 #include "event.h"
+#include "flow.h"
 #include "job.h"
 #include "job_deadline.h"
 #include "job_lapse.h"
@@ -156,6 +157,7 @@ expire_permits(Run *run)
 				next_ns = now_ns + PERMITS_NS;
 		}
 		LWLockRelease(&slot->lock);
+		across_tell();
 	}
 	return next_ns;
 }

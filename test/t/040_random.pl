@@ -534,9 +534,6 @@ sub check
 			$found = $main->query($left);
 			last if $found eq '';
 			select undef, undef, undef, 0.1;
-			# flows that wait for a limit across providers look again after this
-			main_query("SELECT quota_clock_advance('100 ms')");
-			clock();
 		}
 		problem("left over: $found") if $found ne '';
 	}
