@@ -39,7 +39,7 @@ CALL quota_wait(NULL::text[]);
 CALL quota_wait('{}'::text[]);
 CALL quota_wait('{wait_1,NULL}'::text[]);
 CALL quota_wait('{wait_1,wait_none}'::text[]);
-SELECT array_agg(provider) AS many FROM quota.providers WHERE provider LIKE 'wait%' \gset
+SELECT array_agg(provider) AS many FROM quota.providers WHERE provider LIKE 'wait\_%' \gset
 CALL quota_wait(:'many'::text[]);
 \set VERBOSITY sqlstate
 CALL quota_wait(:'many'::text[]);
