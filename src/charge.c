@@ -12,6 +12,7 @@
  */
 #include "charge.h"
 
+#include "enforce.h"
 #include "journal.h"
 #include "permit.h"
 #include "worker.h"
@@ -34,6 +35,7 @@ wants_permit(const QuotaPlan *plan, const TermState *states,
 	*needs = false;
 	for (int i = 0; i < plan->nterms; i++)
 		if (states[i].cost > 0 && !quota_is_rate(plan->terms[i].kind) &&
+			!quota_term_is_shadow(&plan->terms[i]) &&
 			!is_of_batch(&plan->terms[i], ask))
 			*needs = true;
 	return *needs || ask->units != NULL;
@@ -49,7 +51,7 @@ permit_lifetime(const QuotaPlan *plan, const TermState *states,
 	if (lifetime > 0)
 		return lifetime;
 	for (int i = 0; i < plan->nterms; i++)
-		if (states[i].charged)
+		if (states[i].charged && !quota_term_is_shadow(&plan->terms[i]))
 			lifetime = Max(lifetime, plan->terms[i].lifetime_ns);
 	return lifetime > 0 ? lifetime : DEFAULT_LIFETIME_NS;
 }
@@ -64,7 +66,8 @@ take_batch(const QuotaPlan *plan, const TermState *states,
 	bool		wanted = false;
 
 	for (int i = 0; ask->batch == QUOTA_BATCH_FIRST && i < plan->nterms; i++)
-		wanted |= states[i].charged && is_of_batch(&plan->terms[i], ask);
+		wanted |= states[i].charged && is_of_batch(&plan->terms[i], ask) &&
+			!quota_term_is_shadow(&plan->terms[i]);
 	if (!wanted)
 		return true;
 	v->batch_index = permit_take(plan->slot, plan->tenant_index, 0, now_ns,
@@ -74,6 +77,28 @@ take_batch(const QuotaPlan *plan, const TermState *states,
 	permit_batch_start(v->batch_index);
 	v->batch = quota_permits[v->batch_index].id;
 	quota_work_due(plan->database_slot, quota_permits[v->batch_index].expires_ns);
+	return true;
+}
+
+/*
+ * Charges one term for n calls, to the permit unless that is QUOTA_NO_INDEX; false
+ * for a shadow that does not count them.
+ */
+static bool
+charge_term(QuotaTerm *term, const TermState *s, uint32 permit, int n)
+{
+	int64		units = enforce_charge(term, s, n);
+
+	if (units < 0)
+		return false;
+	if (permit != QUOTA_NO_INDEX)
+		permit_add_part(permit, term, s->bucket, units);
+	else if (quota_is_rate(term->kind))
+		journal_take(s->bucket, units, &term->journal_hint);
+	else if (term->kind == QUOTA_ALLOWANCE)
+		journal_shadow(s->bucket, units, &term->journal_hint);
+	else						/* nothing would tell the end of the call */
+		return false;
 	return true;
 }
 
@@ -94,18 +119,14 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 		return false;
 	for (int i = 0; i < plan->nterms; i++)
 	{
+		QuotaTerm  *term = &plan->terms[i];
 		const TermState *s = &states[i];
 
 		if (!s->charged || (s->cost == 0 && permit == QUOTA_NO_INDEX))
 			continue;
-		if (is_of_batch(&plan->terms[i], ask))
-			permit_add_part(v->batch_index, s->bucket, s->cost,
-							plan->terms[i].unit_hash);
-		else if (permit != QUOTA_NO_INDEX)
-			permit_add_part(permit, s->bucket, s->cost * n,
-							plan->terms[i].unit_hash);
-		else
-			journal_take(s->bucket, s->cost * n, &plan->terms[i].journal_hint);
+		if (!charge_term(term, s, is_of_batch(term, ask) ? v->batch_index : permit,
+						 is_of_batch(term, ask) ? 1 : n))
+			continue;
 		quota_buckets[s->bucket].admitted += s->cost * n;
 	}
 	if (permit != QUOTA_NO_INDEX)

@@ -82,7 +82,7 @@ collect_parts(const QuotaPlan *plan, int64 permit, LedgerEntry *entries,
 		const QuotaTerm *term = term_of_part(plan, part);
 		LedgerEntry *entry = &entries[n];
 
-		if (part->kind != QUOTA_ALLOWANCE || term == NULL)
+		if (part->kind != QUOTA_ALLOWANCE || part->shadow || term == NULL)
 			continue;
 		memset(entry, 0, sizeof(*entry));
 		memcpy(entry->account, term->account, QUOTA_ACCOUNT_LEN);
@@ -153,7 +153,7 @@ collect_carried(int64 permit, Carried *carried)
 	{
 		const QuotaPart *part = &quota_permits[index].parts[i];
 
-		if (part->kind == QUOTA_ALLOWANCE)
+		if (part->kind == QUOTA_ALLOWANCE && !part->shadow)
 			carried->keys[carried->n++] = quota_buckets[part->bucket].entry.key;
 	}
 	permit_unlock(index);

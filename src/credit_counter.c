@@ -173,6 +173,7 @@ load_or_wait(uint32 index, const QuotaTerm *term)
 
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	b->used = sum;
+	b->shadow_used = 0;
 	b->period_start_us = start_us;
 	b->period_end_us = end_us;
 	b->period_monthly = term->monthly;

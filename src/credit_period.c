@@ -141,5 +141,6 @@ credit_roll(QuotaBucket *b, const QuotaTerm *term, TimestampTz wall_us)
 	b->period_count = term->period_count;
 	b->anchor_us = term->anchor_us;
 	b->used = 0;
+	b->shadow_used = 0;
 	permit_bucket_roll((uint32) (b - quota_buckets));
 }

@@ -16,6 +16,7 @@
 
 #include "charge.h"
 #include "credit.h"
+#include "enforce.h"
 #include "error.h"
 #include "event.h"
 #include "examine.h"
@@ -93,7 +94,7 @@ meets_shared(const QuotaTerm *term, const TermState *s)
 {
 
 	return s->cost > 0 && !term->own && !term->wide &&
-		term->kind != QUOTA_ALLOWANCE;
+		term->kind != QUOTA_ALLOWANCE && quota_term_binds(term);
 }
 
 /* Makes one key of two; both are as good as random. */
@@ -336,6 +337,7 @@ static DecideResult
 decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	   TimestampTz wall_us, TermState *states, QuotaVerdict *v, int *what)
 {
+	int			least = ask->partial ? 1 : ask->n;
 	int64		possible;
 	int			fit;
 
@@ -366,21 +368,25 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 		v->not_before_us = DT_NOEND;
 		v->wake_ns = QUOTA_NEVER;
 	}
-	else if (fit < (ask->partial ? 1 : ask->n))
-		refuse(plan, states, ask, v);
-	else if (ask->dry)
-		v->granted = fit;
-	else if (!quota_charge(plan, states, ask, fit, now_ns, v))
-	{
-		*what = DECIDE_TABLE_PERMITS;
-		return DECIDE_FULL;
-	}
 	else
-		v->granted = fit;
+	{
+		v->granted = fit < least ? 0 : fit;
+		enforce_judge(plan, states, v->granted, least, v);
+		if (v->granted == 0)
+			refuse(plan, states, ask, v);
+		else if (!ask->dry && !quota_charge(plan, states, ask, fit, now_ns, v))
+		{
+			*what = DECIDE_TABLE_PERMITS;
+			return DECIDE_FULL;
+		}
+	}
 	v->remaining = plan->suspended ? 0
 		: possible == QUOTA_NEVER ? QUOTA_NEVER : possible - v->granted;
 	if (is_counted(ask, v))
+	{
 		count_outcome(plan, states, v);
+		enforce_count(plan, states, v, now_ns);
+	}
 	if (v->granted > 0 && !ask->dry && !ask->is_job &&
 		ask->batch == QUOTA_BATCH_NONE && ask->only_unit == NULL)
 		count_direct(plan, ask);

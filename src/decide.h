@@ -100,6 +100,9 @@ typedef struct TermState
 	int64		level;			/* units free; negative = debt */
 	int64		fit;			/* calls that fit now; QUOTA_NEVER = any number */
 	QuotaReason reason;			/* why n calls do not fit, or QUOTA_OK */
+	QuotaReason would;			/* the same before enforcement, see enforce.h; */
+	int64		would_fit;		/* as well */
+	bool		over;			/* not hard, and the calls don't fit */
 	TimestampTz not_before_us;
 	int64		wake_ns;
 	bool		behind;			/* it would fit, but a flow that waits goes first */

@@ -97,7 +97,7 @@ add_load(Drain *d, const QuotaTerm *term, int64 cost, int64 n)
 	bool		found;
 	Load	   *load;
 
-	if (cost == 0)
+	if (cost == 0 || !quota_term_binds(term))
 		return;
 	load = hash_search(d->loads, &term->key, HASH_ENTER, &found);
 	if (!found)

@@ -8,6 +8,7 @@
 #include "examine.h"
 
 #include "credit.h"
+#include "enforce.h"
 #include "flow.h"
 #include "permit.h"
 
@@ -138,10 +139,9 @@ refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 	/* after a crash the running jobs' permits come with the queue */
 	if (b->unknown_until_ns > 0 && !flow_queue_is_usable(plan->database_slot))
 		return DECIDE_LOAD_QUEUE;
-	if (b->kind != QUOTA_ALLOWANCE)
-		return DECIDE_DONE;
-	if (b->load == QUOTA_LOAD_READY)
+	if (b->kind == QUOTA_ALLOWANCE && b->load == QUOTA_LOAD_READY)
 		credit_roll(b, term, wall_us);
+	enforce_refresh(b, term, now_ns);
 	return b->load == QUOTA_LOAD_READY ? DECIDE_DONE : DECIDE_LOAD;
 }
 
@@ -177,7 +177,7 @@ term_level(const QuotaBucket *b, const QuotaTerm *term, int64 now_ns)
 		return meter_level(&b->meter);
 	if (now_ns < b->unknown_until_ns)
 		return Min(0, term->capacity - b->used);
-	return term->capacity - b->used;
+	return term->capacity - b->used - b->shadow_used;
 }
 
 /* Calls that fit the term alone; it has been settled, and costs something. */
@@ -226,7 +226,7 @@ wait_for_allowance(const QuotaBucket *b, TermState *s, int n, int64 now_ns,
 	s->reason = QUOTA_QUOTA_EXHAUSTED;
 	s->not_before_us = b->period_end_us;
 	s->wake_ns = now_ns + (b->period_end_us - wall_us) * QUOTA_NS_PER_US;
-	if (b->used - b->held + s->cost * n <= b->capacity)
+	if (b->used + b->shadow_used - b->held + s->cost * n <= b->capacity)
 	{
 		s->wake_ns = permit_bucket_first_end(b);
 		s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
@@ -280,6 +280,12 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 	if (!s->charged)
 		return DECIDE_DONE;
 	result = resolve_bucket(plan, term, now_ns, wall_us, what);
+	if (result == DECIDE_FULL && quota_term_is_shadow(term))
+	{
+		s->cost = 0;
+		s->charged = false;
+		return DECIDE_DONE;
+	}
 	if (result == DECIDE_DONE)
 		result = refresh_bucket(plan, term, now_ns, wall_us);
 	if (result == DECIDE_LOAD)
@@ -292,6 +298,7 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 		s->fit = calls_that_fit(&quota_buckets[s->bucket], s);
 	if (s->fit < n)
 		explain_refusal(term, s, n, now_ns, wall_us);
+	enforce_relax(term, s);
 	return DECIDE_DONE;
 }
 

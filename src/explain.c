@@ -20,6 +20,7 @@ enum
 	COL_NEEDED,
 	COL_LEVEL,
 	COL_CAPACITY,
+	COL_ENFORCEMENT,
 	COL_ADMITS,
 	COL_REASON,
 	COL_NOT_BEFORE,
@@ -29,22 +30,42 @@ enum
 
 /* One sentence for a person. */
 static char *
-explanation(const QuotaTerm *term, const TermState *s, int64 needed)
+state_of(const QuotaTerm *term, const TermState *s, int64 needed)
 {
 	const char *left = term->kind == QUOTA_CONCURRENCY
 		? "free" : "left";
 
 	if (s->cost == 0)
 		return pstrdup("does not apply: the call costs none of this unit");
-	if (s->reason == QUOTA_EXCEEDS_CAPACITY)
+	if (s->would == QUOTA_EXCEEDS_CAPACITY)
 		return psprintf("needs %lld, never has more than %lld",
 						(long long) needed, (long long) term->capacity);
 	if (term->capacity == 0)
 		return pstrdup("is closed: its amount is 0");
-	return psprintf("%s: %lld of %lld %s", s->reason == QUOTA_OK
+	return psprintf("%s: %lld of %lld %s", s->would == QUOTA_OK
 					? psprintf("has room for %lld", (long long) needed)
 					: psprintf("lacks room for %lld", (long long) needed),
 					(long long) s->level, (long long) term->capacity, left);
+}
+
+/* What a limit that is not hard does about it. */
+static char *
+explanation(const QuotaTerm *term, const TermState *s, int64 needed)
+{
+	char	   *why = state_of(term, s, needed);
+
+	if (s->would == QUOTA_OK || quota_term_binds(term))
+		return why;
+	return psprintf("%s, %s", why, quota_term_is_shadow(term)
+					? "and would refuse" : "but lets it through");
+}
+
+/* What it says of the call. */
+static QuotaReason
+reason_of(const QuotaTerm *term, const TermState *s)
+{
+	return s->would != QUOTA_OK && term->enforcement == QUOTA_SOFT
+		? QUOTA_SOFT_LIMIT : s->would;
 }
 
 /* One row per limit. */
@@ -64,9 +85,11 @@ put_term(ReturnSetInfo *rsinfo, const QuotaTerm *term, const TermState *s,
 	nulls[COL_LEVEL] = s->cost == 0;
 	values[COL_LEVEL] = Int64GetDatum(s->level);
 	values[COL_CAPACITY] = Int64GetDatum(term->capacity);
+	values[COL_ENFORCEMENT] =
+		CStringGetTextDatum(quota_enforcement_name(term->enforcement));
 	values[COL_ADMITS] = BoolGetDatum(s->reason == QUOTA_OK);
-	values[COL_REASON] = CStringGetTextDatum(quota_reason_name(s->reason));
-	nulls[COL_NOT_BEFORE] = s->reason == QUOTA_OK ||
+	values[COL_REASON] = CStringGetTextDatum(quota_reason_name(reason_of(term, s)));
+	nulls[COL_NOT_BEFORE] = s->would == QUOTA_OK ||
 		s->not_before_us == DT_NOEND;
 	values[COL_NOT_BEFORE] = TimestampTzGetDatum(s->not_before_us);
 	values[COL_EXPLANATION] = CStringGetTextDatum(explanation(term, s, needed));

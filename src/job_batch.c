@@ -61,7 +61,8 @@ concurrency_keys(const QuotaPlan *plan, QuotaKey *keys)
 
 	/* terms have the same order in every plan */
 	for (int i = 0; i < plan->nterms; i++)
-		if (plan->terms[i].kind == QUOTA_CONCURRENCY)
+		if (plan->terms[i].kind == QUOTA_CONCURRENCY &&
+			!quota_term_is_shadow(&plan->terms[i]))
 			keys[n++] = plan->terms[i].key;
 	return n;
 }

@@ -185,6 +185,30 @@ journal_lead(uint32 share, uint32 *hint)
 	return &r->u.lead;
 }
 
+/* See journal.h.  At most what a limit can have, whatever calls were settled with. */
+void
+journal_shadow(uint32 bucket, int64 n, uint32 *hint)
+{
+	QuotaBucket *b = &quota_buckets[bucket];
+	JournalRecord *r;
+
+	n = Min(n, Max(QUOTA_MAX_AMOUNT - b->shadow_used, 0));
+	if (hint && matches((int) *hint, RECORD_SHADOW, bucket) &&
+		journal_records[*hint].u.shadow.period_us == b->period_start_us)
+		r = &journal_records[*hint];
+	else
+	{
+		if (hint)
+			*hint = (uint32) journal_nrecords;
+		r = append(RECORD_SHADOW, bucket);
+		r->u.shadow.n = 0;
+		r->u.shadow.period_us = b->period_start_us;
+		pg_atomic_fetch_add_u32(&b->pins, 1);
+	}
+	r->u.shadow.n += n;
+	b->shadow_used += n;
+}
+
 /* See journal.h; applies a positive n to the bucket itself. */
 void
 journal_adjust(uint32 bucket, int64 n)

@@ -83,6 +83,10 @@ extern void journal_take(uint32 bucket, int64 n, uint32 *hint);
  * What fair_lead() is about to move the tag of the share by; with a hint as above.
  */
 extern FairLead *journal_lead(uint32 share, uint32 *hint);
+/*
+ * The same for a shadow allowance, whose counter this raises; hint as above.
+ */
+extern void journal_shadow(uint32 bucket, int64 n, uint32 *hint);
 extern void journal_adjust(uint32 bucket, int64 n); /* n > 0: taken now; n < 0:
 													 * given at commit; 0: only
 													 * pinned until the end */

@@ -162,6 +162,12 @@ undo_record(JournalRecord *r, uint64 parkings)
 			permit_bucket_opened(r->object, parkings);
 			pg_atomic_fetch_sub_u32(&b->pins, 1);
 			break;
+		case RECORD_SHADOW:
+			b = lock_bucket(r->object);
+			if (b->period_start_us == r->u.shadow.period_us)
+				b->shadow_used = Max(b->shadow_used - r->u.shadow.n, 0);
+			pg_atomic_fetch_sub_u32(&b->pins, 1);
+			break;
 		case RECORD_LEAD:
 			lock(quota_shares[r->object].entry.owner);
 			flow_apply_unlead(r->object, &r->u.lead);
@@ -232,6 +238,7 @@ commit_record(JournalRecord *r)
 	switch ((JournalRecordType) r->type)
 	{
 		case RECORD_TAKE:
+		case RECORD_SHADOW:
 			pg_atomic_fetch_sub_u32(&quota_buckets[r->object].pins, 1);
 			break;
 		case RECORD_ADJUST:

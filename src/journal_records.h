@@ -12,6 +12,7 @@ typedef enum JournalRecordType
 {
 	RECORD_TAKE,				/* rate: units taken */
 	RECORD_ADJUST,				/* allowance: units taken now or given later */
+	RECORD_SHADOW,				/* shadow allowance: units counted */
 	RECORD_LEAD,				/* a share's tag: moved by direct calls */
 	RECORD_CLAIM,				/* a job */
 	RECORD_EXTEND,				/* a permit's later end */
@@ -39,6 +40,11 @@ typedef struct JournalRecord
 			int64		given;
 			int64		period_us;
 		}			adjust;
+		struct
+		{
+			int64		n;
+			int64		period_us;
+		}			shadow;
 		struct
 		{
 			JournalClaim claim;

@@ -7,6 +7,7 @@
 
 static const char *const reason_names[] = {
 	[QUOTA_OK] = "ok",
+	[QUOTA_SOFT_LIMIT] = "soft_limit",
 	[QUOTA_RATE_LIMITED] = "rate_limited",
 	[QUOTA_CONCURRENCY_LIMITED] = "concurrency_limited",
 	[QUOTA_QUOTA_EXHAUSTED] = "quota_exhausted",
@@ -23,6 +24,12 @@ static const char *const kind_names[] = {
 	[QUOTA_ALLOWANCE] = "allowance",
 };
 
+static const char *const enforcement_names[] = {
+	[QUOTA_HARD] = "hard",
+	[QUOTA_SOFT] = "soft",
+	[QUOTA_SHADOW] = "shadow",
+};
+
 /* The name users see; never fails. */
 const char *
 quota_reason_name(QuotaReason reason)
@@ -37,4 +44,12 @@ quota_kind_name(QuotaKind kind)
 {
 	Assert((int) kind < (int) lengthof(kind_names));
 	return kind_names[kind];
+}
+
+/* The name users see; never fails. */
+const char *
+quota_enforcement_name(QuotaEnforcement enforcement)
+{
+	Assert((int) enforcement < (int) lengthof(enforcement_names));
+	return enforcement_names[enforcement];
 }

@@ -13,6 +13,7 @@
 #include "args.h"
 #include "funcapi.h"
 #include "job.h"
+#include "job_refresh.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -96,14 +97,17 @@ Datum
 quota_next_at(PG_FUNCTION_ARGS)
 {
 	char	   *provider;
+	uint32		slot;
 	FlowList	list;
 
 	quota_enter_primary("quota_next_at()");
 	InitMaterializedSRF(fcinfo, 0);
 	provider = quota_arg_provider(fcinfo, 0);
 	(void) job_load_counts();
-	flow_list(quota_slot(MyDatabaseId, quota_catalog()->extension, provider),
-			  &list);
+	slot = quota_slot(MyDatabaseId, quota_catalog()->extension, provider);
+	/* what a limit said that has changed since is no reason any more */
+	job_refresh(slot);
+	flow_list(slot, &list);
 	for (int i = 0; i < list.n; i++)
 	{
 		FlowInfo   *info = &list.flow[i];

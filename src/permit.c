@@ -104,7 +104,7 @@ permit_link_part(QuotaPart *part)
 {
 	QuotaBucket *b = &quota_buckets[part->bucket];
 
-	if (quota_is_rate(part->kind))
+	if (quota_is_rate(part->kind) || part->shadow)
 		return;
 	part->linked = true;
 	pairingheap_add(&b->parts, &part->node);
@@ -328,7 +328,7 @@ permit_take(uint32 slot, uint32 tenant, int32 n, int64 now_ns,
 
 /* See permit.h. */
 void
-permit_add_part(uint32 permit, uint32 bucket, int64 amount, uint64 unit_hash)
+permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket, int64 amount)
 {
 	QuotaPermit *p = &quota_permits[permit];
 	QuotaBucket *b = &quota_buckets[bucket];
@@ -338,8 +338,9 @@ permit_add_part(uint32 permit, uint32 bucket, int64 amount, uint64 unit_hash)
 	part->bucket = bucket;
 	part->permit = permit;
 	part->kind = b->kind;
+	part->shadow = b->kind == QUOTA_ALLOWANCE && quota_term_is_shadow(term);
 	part->amount = amount;
-	part->unit_hash = unit_hash;
+	part->unit_hash = term->unit_hash;
 	part->final = amount;
 	part->period_us = b->period_start_us;
 	pg_atomic_fetch_add_u32(&b->pins, 1);
@@ -347,9 +348,11 @@ permit_add_part(uint32 permit, uint32 bucket, int64 amount, uint64 unit_hash)
 		p->database_slot = b->entry.owner;
 	if (quota_is_rate(b->kind))
 		meter_take(&b->meter, &part->take, amount);
+	else if (part->shadow)
+		b->shadow_used += amount;
 	else
 		b->used += amount;
-	if (b->kind == QUOTA_ALLOWANCE)
+	if (b->kind == QUOTA_ALLOWANCE && !part->shadow)
 	{
 		b->held += amount;
 		p->has_hold = true;

@@ -28,9 +28,9 @@ extern int64 permit_bucket_first_end(const QuotaBucket *bucket);
  */
 extern uint32 permit_take(uint32 slot, uint32 tenant, int32 n,
 						  int64 now_ns, int64 lifetime_ns, bool optional);
-/* Charges amount of the bucket (settled to now) to the permit. */
-extern void permit_add_part(uint32 permit, uint32 bucket, int64 amount,
-							uint64 unit_hash);
+/* Charges amount of the term's bucket (settled to now) to the permit. */
+extern void permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket,
+							int64 amount);
 
 /*
  * The permit with this id in this database: its index, and its owner's lock
@@ -59,8 +59,9 @@ typedef enum PermitMark
  */
 extern PermitMark permit_mark(uint32 index, int64 now_ns);
 /*
- * Units of a part that stay charged.  What exceeds the charge is taken at once;
- * the caller has reserved one journal record for it.
+ * Units of a part that stay charged.  What exceeds the charge is taken at once, of
+ * a rate as far as its bucket may be in debt (enforce.h); the caller has reserved one
+ * journal record for it.
  */
 extern void permit_set_final(uint32 index, int part, int64 final,
 							 int64 now_ns);

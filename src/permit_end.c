@@ -35,7 +35,12 @@ return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
 	}
 	else if (part->kind == QUOTA_ALLOWANCE &&
 			 b->period_start_us == part->period_us)
-		b->used -= n;
+	{
+		if (part->shadow)
+			b->shadow_used = Max(b->shadow_used - n, 0);
+		else
+			b->used -= n;
+	}
 	permit_bucket_opened(part->bucket, parkings);
 }
 

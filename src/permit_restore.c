@@ -29,7 +29,7 @@ permit_relink(uint32 index)
 /* Buckets of the plan's concurrency terms; -1 when the table is full. */
 static int
 find_buckets(const QuotaPlan *plan, int64 now_ns, uint32 *buckets,
-			 int64 *amounts)
+			 const QuotaTerm **terms)
 {
 	int			n = 0;
 
@@ -37,12 +37,13 @@ find_buckets(const QuotaPlan *plan, int64 now_ns, uint32 *buckets,
 	{
 		const QuotaTerm *term = &plan->terms[i];
 
-		if (term->kind != QUOTA_CONCURRENCY || term->cost == 0)
+		if (term->kind != QUOTA_CONCURRENCY || term->cost == 0 ||
+			quota_term_is_shadow(term))
 			continue;
 		buckets[n] = quota_term_bucket(plan, term, now_ns, quota_wall_us());
 		if (buckets[n] == QUOTA_NO_INDEX)
 			return -1;
-		amounts[n++] = term->cost;
+		terms[n++] = term;
 	}
 	return n;
 }
@@ -59,12 +60,12 @@ restore(const QuotaPlan *plan, const PermitRecord *record, int64 now_ns)
 	uint32		index = (uint32) (id & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
 	bool		in_place;
 	uint32		buckets[QUOTA_MAX_TERMS];
-	int64		amounts[QUOTA_MAX_TERMS];
+	const QuotaTerm *terms[QUOTA_MAX_TERMS];
 	int			n;
 
 	if (record->expires_ns <= now_ns || permit_is_known(id))
 		return true;
-	n = record->in_batch ? 0 : find_buckets(plan, now_ns, buckets, amounts);
+	n = record->in_batch ? 0 : find_buckets(plan, now_ns, buckets, terms);
 	if (n < 0)
 		return false;
 	in_place = index < (uint32) quota_max_permits &&
@@ -86,8 +87,7 @@ restore(const QuotaPlan *plan, const PermitRecord *record, int64 now_ns)
 		quota_permits[index].n = record->members;
 	}
 	for (int i = 0; i < n; i++)
-		permit_add_part(index, buckets[i], amounts[i],
-						quota_unit_hash("request"));
+		permit_add_part(index, terms[i], buckets[i], terms[i]->cost);
 	return true;
 }
 

@@ -7,6 +7,7 @@
 #include "permit.h"
 
 #include "catalog.h"
+#include "enforce.h"
 #include "journal.h"
 #include "miscadmin.h"
 
@@ -166,11 +167,16 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 	q->final = Min(final, q->amount);
 	if (more <= 0)
 		return;
-	if (q->kind == QUOTA_ALLOWANCE && b->period_start_us == q->period_us)
+	if (q->kind == QUOTA_ALLOWANCE && b->period_start_us != q->period_us)
+		return;
+	if (q->shadow)
+		journal_shadow(q->bucket, more, NULL);
+	else if (q->kind == QUOTA_ALLOWANCE)
 		journal_adjust(q->bucket, more);
 	else if (quota_is_rate(q->kind))
 	{
 		meter_settle(&b->meter, now_ns, quota_wall_us());
+		more = Min(more, enforce_room(b));
 		journal_take(q->bucket, more, NULL);
 	}
 }

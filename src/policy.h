@@ -26,6 +26,7 @@ typedef struct QuotaTerm
 								 * limit across providers */
 	uint32		bucket;			/* where it was last found; verify */
 	uint8		kind;			/* QuotaKind */
+	uint8		enforcement;	/* QuotaEnforcement */
 	bool		own;			/* the bucket is this tenant's alone */
 	bool		wide;			/* every call to the provider meets it */
 	bool		starts_full;	/* limit or tenant is younger than the crash */
@@ -35,6 +36,7 @@ typedef struct QuotaTerm
 	const char *label;			/* of the bucket, for views */
 	int64		cost;			/* units one call costs */
 	int64		capacity;		/* burst, permits, or amount per period */
+	int64		most_debt;		/* units the bucket may owe, of a rate; enforce.h */
 	MeterRules	meter;			/* of a rate; with the same capacity */
 	/*
 	 * The rate applies from here: from the last change of a row that takes part,
@@ -52,6 +54,20 @@ typedef struct QuotaTerm
 	/* hint of journal.c: where this bucket's record was */
 	uint32		journal_hint;
 } QuotaTerm;
+
+/* The limit has a say in the outcome. */
+static inline bool
+quota_term_binds(const QuotaTerm *term)
+{
+	return term->enforcement == QUOTA_HARD;
+}
+
+/* It only counts what it would have done. */
+static inline bool
+quota_term_is_shadow(const QuotaTerm *term)
+{
+	return term->enforcement == QUOTA_SHADOW;
+}
 
 typedef struct QuotaPlan
 {

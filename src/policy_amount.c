@@ -195,6 +195,7 @@ fill_amount(PolicyAmount *result, const PolicyLimit *limit,
 	if (limit->external && safety)
 		effective = policy_product(documented, safety);
 	result->capacity = whole_units(effective);
+	result->per_period = result->capacity;
 	if (limit->kind != QUOTA_TOKEN_BUCKET)
 		return;
 	result->rate = make_rate(effective, limit->period_ns);

@@ -153,6 +153,18 @@ kind_of(const char *word)
 	elog(ERROR, "invalid kind of limit \"%s\"", word);
 }
 
+/* What a word of quota.limits.enforcement means. */
+static QuotaEnforcement
+enforcement_of(const char *word)
+{
+	for (int e = QUOTA_HARD; e <= QUOTA_SHADOW; e++)
+	{
+		if (strcmp(word, quota_enforcement_name(e)) == 0)
+			return e;
+	}
+	elog(ERROR, "invalid enforcement of limit \"%s\"", word);
+}
+
 /* The fields of time that mean something for the limit's kind. */
 static void
 read_period(PolicyLimit *l, const ConfigScan *scan)
@@ -197,6 +209,7 @@ read_limit(PolicyRules *rules, const ConfigScan *scan)
 	l->per_seat = config_bool(scan, LIMITS_PER_SEAT, false);
 	l->external = p != NULL && config_bool(scan, LIMITS_EXTERNAL,
 										   (l->per & PER_TENANT) == 0);
+	l->enforcement = enforcement_of(config_text(scan, LIMITS_ENFORCEMENT));
 	l->lifetime_ns = config_interval_ns(scan, LIMITS_PERMIT_LIFETIME);
 	l->young = config_is_young(scan, LIMITS_CREATED_EPOCH);
 	l->changed_ns = config_changed_ns(scan, LIMITS_CHANGED_EPOCH);

@@ -28,6 +28,7 @@ typedef struct PolicyLimit
 	int64		burst;			/* -1 = not given */
 	bool		per_seat;
 	bool		external;
+	QuotaEnforcement enforcement;
 	bool		has_exempt;		/* some tenant or tier is exempt */
 	int64		lifetime_ns;
 	bool		young;			/* than the last crash */

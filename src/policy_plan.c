@@ -239,7 +239,8 @@ starts_full(const PolicySource *s, const PolicyLimit *limit)
 static bool
 is_wide(const PolicySource *s, const PolicyLimit *limit)
 {
-	if (limit->per != 0 || limit->endpoint != NULL || limit->has_exempt)
+	if (limit->per != 0 || limit->endpoint != NULL || limit->has_exempt ||
+		limit->enforcement != QUOTA_HARD)
 		return false;
 	return limit->kind == QUOTA_CONCURRENCY ||
 		!ever_free(s->provider, limit->unit);
@@ -251,6 +252,7 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 {
 	t->slot = limit->provider ? s->slot : s->database_slot;
 	t->kind = limit->kind;
+	t->enforcement = limit->enforcement;
 	t->own = (limit->per & PER_TENANT) != 0;
 	t->wide = is_wide(s, limit);
 	t->starts_full = starts_full(s, limit);
@@ -291,6 +293,7 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	fill_term(t, s, limit);
 	t->cost = cost;
 	t->capacity = amount.capacity;
+	t->most_debt = Max(amount.capacity, amount.per_period);
 	t->meter.capacity = amount.capacity;
 	t->meter.rate = amount.rate;
 	fill_since(t, s, limit, amount.changed_ns);
@@ -373,6 +376,13 @@ pack_string(char **end, const char *string)
 	return copy;
 }
 
+/* Of a permit it gives; a shadow gives none. */
+static int64
+permit_lifetime(const PolicyLimit *limit)
+{
+	return limit->enforcement == QUOTA_SHADOW ? 0 : limit->lifetime_ns;
+}
+
 /* The longest lifetime a permit of this provider may have been given. */
 static int64
 longest_lifetime(const PolicySource *s)
@@ -381,9 +391,9 @@ longest_lifetime(const PolicySource *s)
 	ListCell   *lc;
 
 	foreach(lc, s->rules->across)
-		longest = Max(longest, ((PolicyLimit *) lfirst(lc))->lifetime_ns);
+		longest = Max(longest, permit_lifetime(lfirst(lc)));
 	foreach(lc, s->provider->limits)
-		longest = Max(longest, ((PolicyLimit *) lfirst(lc))->lifetime_ns);
+		longest = Max(longest, permit_lifetime(lfirst(lc)));
 	return longest;
 }
 

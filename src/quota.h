@@ -33,6 +33,7 @@
 typedef enum QuotaReason
 {
 	QUOTA_OK,
+	QUOTA_SOFT_LIMIT,			/* admitted beyond a limit that does not refuse */
 	QUOTA_RATE_LIMITED,
 	QUOTA_CONCURRENCY_LIMITED,
 	QUOTA_QUOTA_EXHAUSTED,
@@ -58,6 +59,14 @@ quota_is_rate(uint8 kind)
 {
 	return kind == QUOTA_TOKEN_BUCKET;
 }
+
+/* What a limit does with a call it has no room for; see enforce.h */
+typedef enum QuotaEnforcement
+{
+	QUOTA_HARD,
+	QUOTA_SOFT,
+	QUOTA_SHADOW
+} QuotaEnforcement;
 
 /* 128 bits of a keyed hash of what identifies a thing; see key.c */
 typedef struct QuotaKey
@@ -116,5 +125,6 @@ extern int64 quota_ns_of_steady(TimestampTz steady_us);
 
 extern const char *quota_reason_name(QuotaReason reason);
 extern const char *quota_kind_name(QuotaKind kind);
+extern const char *quota_enforcement_name(QuotaEnforcement enforcement);
 
 #endif							/* QUOTA_H */

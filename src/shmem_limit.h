@@ -83,6 +83,8 @@ typedef struct QuotaBucket
 	int64		used;			/* concurrency: units of permits out;
 								 * allowance: net units of this period */
 	int64		capacity;		/* as of the last decision; for views */
+	uint8		enforcement;	/* QuotaEnforcement, the same */
+	int64		most_debt;		/* units it may owe, of a rate; the same */
 	int64		held;			/* allowance: units of linked parts */
 	int64		giving;			/* allowance: units that open transactions
 								 * give when they commit */
@@ -91,8 +93,12 @@ typedef struct QuotaBucket
 	pairingheap parts;			/* permit parts by expiry, not of rates */
 	int64		period_start_us;	/* allowance: [start, end) */
 	int64		period_end_us;
+	int64		shadow_used;	/* allowance: units that calls would have used of
+								 * it, were it not a shadow */
 	int64		told_us;		/* allowance: the period whose exhaustion was
 								 * told as an event */
+	int64		soft_told_us;	/* the same for calls admitted all the same, */
+	int64		soft_told_ns;	/* else when that was; 0 = tell the next one */
 	int64		anchor_us;		/* allowance: the calendar that applied */
 	int32		period_count;
 	bool		period_monthly;
@@ -103,6 +109,7 @@ typedef struct QuotaBucket
 
 	int64		admitted;		/* units */
 	int64		refused;		/* calls */
+	int64		would_refuse;	/* calls, if it were hard */
 	char		limit_name[QUOTA_NAME_LEN];
 	char		label[QUOTA_LABEL_LEN];
 } QuotaBucket;
@@ -114,6 +121,7 @@ typedef struct QuotaPart
 	uint32		bucket;			/* pinned */
 	uint32		permit;			/* index of the permit this is part of */
 	uint8		kind;
+	bool		shadow;			/* allowance: counted in bucket->shadow_used */
 	uint64		unit_hash;		/* unit charged; settling names it */
 	bool		linked;			/* in bucket->parts; for concurrency: counted
 								 * in bucket->used, for allowance: in held */

@@ -34,7 +34,7 @@ PG_FUNCTION_INFO_V1(quota_stat_tenants);
 PG_FUNCTION_INFO_V1(quota_stat_flows);
 PG_FUNCTION_INFO_V1(quota_stat_permits);
 
-#define MAX_COLUMNS 16
+#define MAX_COLUMNS 20
 
 /* A table in the making. */
 typedef struct View
@@ -191,7 +191,7 @@ put_amounts(View *view, const QuotaBucket *b)
 	bool		loaded = !allowance || b->load == QUOTA_LOAD_READY;
 	bool		over = allowance && view->wall_us >= b->period_end_us;
 	int64		used = quota_is_rate(b->kind) ? meter_spent(&b->meter) :
-		over ? 0 : b->used;
+		over ? 0 : b->used + b->shadow_used;
 	int64		level = quota_is_rate(b->kind) ? meter_level(&b->meter) :
 		b->unknown_until_ns > view->now_ns ? 0 : Max(b->capacity - used, 0);
 
@@ -233,6 +233,8 @@ quota_stat_buckets(PG_FUNCTION_ARGS)
 			put_null(&view);
 		put_int64(&view, b->admitted);
 		put_int64(&view, b->refused);
+		put_text(&view, quota_enforcement_name(b->enforcement));
+		put_int64(&view, b->would_refuse);
 		put(&view, BoolGetDatum(row->busy), false);
 		put_row(&view);
 	}

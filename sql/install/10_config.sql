@@ -168,6 +168,7 @@ CREATE TABLE quota.limits (
 	anchor timestamptz,
 	per_seat boolean NOT NULL DEFAULT false,
 	external boolean,
+	enforcement text NOT NULL DEFAULT 'hard',
 	permit_lifetime interval NOT NULL DEFAULT '60 seconds',
 	created_epoch bigint NOT NULL DEFAULT 0,
 	changed_epoch bigint NOT NULL DEFAULT 0,
@@ -209,6 +210,7 @@ CREATE TABLE quota.limits (
 	CONSTRAINT limits_per_seat_per_tenant CHECK (NOT per_seat
 		OR per OPERATOR(pg_catalog.@>) ARRAY['tenant']),
 	CONSTRAINT limits_external_of_provider CHECK (provider IS NOT NULL OR external IS NOT TRUE),
+	CONSTRAINT limits_enforcement_word CHECK (enforcement OPERATOR(pg_catalog.=) ANY (ARRAY['hard', 'soft', 'shadow'])),
 	CONSTRAINT limits_permit_lifetime_range CHECK (permit_lifetime OPERATOR(pg_catalog.>) '0'::interval
 		AND permit_lifetime OPERATOR(pg_catalog.<=) '1 year'::interval)
 ) USING heap;
@@ -227,6 +229,7 @@ COMMENT ON COLUMN quota.limits.burst IS 'token_bucket: units that can be taken a
 COMMENT ON COLUMN quota.limits.anchor IS 'allowance: a time when a period starts; NULL = 2000-01-01 00:00 UTC.';
 COMMENT ON COLUMN quota.limits.per_seat IS 'The amount is multiplied by the tenant''s seats; needs per to include tenant.';
 COMMENT ON COLUMN quota.limits.external IS 'The provider''s own rule: the provider''s safety applies. NULL = yes unless per includes tenant or there is no provider.';
+COMMENT ON COLUMN quota.limits.enforcement IS 'hard: refuses what it has no room for. soft: admits it with reason soft_limit, tells it once as an event of that kind (an allowance once a period; others again once they have recovered, a minute later at the earliest) and charges it as a debt: a rate owes at most what it allows in one period, or its capacity if that is more, calls in flight as many as there are, an allowance in the ledger until the period ends. shadow: changes nothing and only counts what it would have refused (quota.stat_buckets.would_refuse) while charging itself with what it would have admitted, an allowance in memory only and without entries; calls in flight it sees only if they have a permit for other reasons. Changed at any time: what was spent is kept, but for what a shadow allowance counted.';
 COMMENT ON COLUMN quota.limits.permit_lifetime IS 'A permit that nobody settled ends after this time.';
 COMMENT ON COLUMN quota.limits.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.limits.changed_epoch IS 'Internal: between which crashes the rate last changed.';

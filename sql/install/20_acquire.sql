@@ -11,7 +11,7 @@ CREATE TYPE quota_decision AS (
 	exhausted jsonb
 );
 COMMENT ON TYPE quota_decision IS
-'Answer of quota_acquire. admitted: the call may be made. granted: calls admitted. reason: ok, rate_limited, concurrency_limited, quota_exhausted (the credits of this period are spent, or held by calls that are not settled), suspended, exceeds_capacity (never). limit_name: the limit that opens last. not_before: when asking again can succeed at the latest, the latest of all limits that said no; for calls in flight and open holds the end of the oldest permit, which is mostly settled sooner; NULL when admitted, and when waiting does not help (exceeds_capacity, suspended, amount 0). remaining: further equal calls possible now; NULL = no limit. permit: to be settled after the call; NULL unless the call matched a concurrency or allowance limit or gave units. exhausted: every limit that said no, with name, unit, reason, needed, remaining, not_before.';
+'Answer of quota_acquire. admitted: the call may be made. granted: calls admitted. reason: ok, soft_limit (admitted, beyond the soft limit limit_name), rate_limited, concurrency_limited, quota_exhausted (the credits of this period are spent, or held by calls that are not settled), suspended, exceeds_capacity (never). limit_name: the limit that opens last. not_before: when asking again can succeed at the latest, the latest of all limits that said no; for calls in flight and open holds the end of the oldest permit, which is mostly settled sooner; NULL when admitted, and when waiting does not help (exceeds_capacity, suspended, amount 0). remaining: further equal calls possible now; NULL = no limit. permit: to be settled after the call; NULL unless the call matched a concurrency or allowance limit or gave units. exhausted: every limit that said no, with name, unit, reason, needed, remaining, not_before.';
 
 CREATE FUNCTION quota_acquire(
 	tenant text,
@@ -65,6 +65,7 @@ CREATE FUNCTION quota_explain(
 	OUT needed bigint,
 	OUT level bigint,
 	OUT capacity bigint,
+	OUT enforcement text,
 	OUT admits boolean,
 	OUT reason text,
 	OUT not_before timestamptz,
@@ -73,7 +74,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_explain'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 5;
 COMMENT ON FUNCTION quota_explain(text, text, text, integer, jsonb, text, text, text, text, boolean) IS
-'One row for every limit that a call with these arguments matches: its bucket, its level, whether it would admit, and why. Charges nothing. Limits from which the tenant is exempt, or without an amount, have no row. Errors as quota_peek.';
+'One row for every limit that a call with these arguments matches: its bucket, its level, whether it would admit, and why. A limit that is soft or shadow always admits; reason and not_before say what it lets through: soft_limit, or why a shadow would refuse. Charges nothing. Limits from which the tenant is exempt, or without an amount, have no row. Errors as quota_peek.';
 
 CREATE FUNCTION quota_settle(
 	permit bigint,
@@ -83,7 +84,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'quota_settle'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_settle(bigint, boolean, jsonb) IS
-'The call of this permit is over. Concurrency returns when the transaction commits; units replaces the estimates by true amounts; billed = false returns its credits, never its rate tokens: the provider counted the call. A NULL permit is that of a call with nothing to settle: nothing happens. units are per call of the permit. Errors: 55000 the permit is not open; 55P03 another transaction settles it; 22004 NULL billed; 22023 malformed units.';
+'The call of this permit is over. Concurrency returns when the transaction commits; units replaces the estimates by true amounts, also of units that were not estimated: what is less returns at commit (of a rate what has not refilled meanwhile), what is more is charged at once, without asking, credits exactly and a rate as a debt of at most what the limit allows in one period, or its capacity if that is more; of what exceeds that nothing is charged; billed = false returns its credits, never its rate tokens: the provider counted the call. A NULL permit is that of a call with nothing to settle: nothing happens. units are per call of the permit. Errors: 55000 the permit is not open; 55P03 another transaction settles it; 22004 NULL billed; 22023 malformed units.';
 
 CREATE FUNCTION quota_release(permit bigint)
 RETURNS void

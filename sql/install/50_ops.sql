@@ -14,7 +14,7 @@ COMMENT ON SEQUENCE quota.events_id_seq IS 'Numbers of events.';
 COMMENT ON COLUMN quota.events.id IS 'Order in which events were written.';
 COMMENT ON COLUMN quota.events.at IS 'When it happened.';
 COMMENT ON COLUMN quota.events.kind IS
-'tier_changed, suspended, resumed: a tenant was changed. shed: jobs were refused because a queue was full; told at the first one, then once a minute for a tenant and provider, with how many there were and why the last one was; a crash loses those of the last minute. exhausted: an allowance refused a call for the first time in its period. lost_permit: a permit was never settled before its lifetime ended. cancel_refused: jobs that were cancelled while they ran are not ended by the background worker when their lease is over, for the same reasons as trim_refused. trim_refused: finished jobs or events are not deleted by the background worker, see "Rights" in README.md. events_lost: events came faster than they could be written; detail says how many are missing.';
+'tier_changed, suspended, resumed: a tenant was changed. shed: jobs were refused because a queue was full; told at the first one, then once a minute for a tenant and provider, with how many there were and why the last one was; a crash loses those of the last minute. exhausted: an allowance refused a call for the first time in its period. soft_limit: a soft limit let a call through that it had no room for, for the first time in the period of an allowance, or since it recovered. lost_permit: a permit was never settled before its lifetime ended. cancel_refused: jobs that were cancelled while they ran are not ended by the background worker when their lease is over, for the same reasons as trim_refused. trim_refused: finished jobs or events are not deleted by the background worker, see "Rights" in README.md. events_lost: events came faster than they could be written; detail says how many are missing.';
 COMMENT ON COLUMN quota.events.provider IS 'The provider concerned, if it is one.';
 COMMENT ON COLUMN quota.events.tenant IS 'The tenant concerned, if it is one.';
 COMMENT ON COLUMN quota.events.detail IS 'For people to read.';
@@ -43,6 +43,8 @@ CREATE FUNCTION quota.stat_buckets_rows(
 	OUT unknown_until timestamptz,
 	OUT admitted bigint,
 	OUT refused bigint,
+	OUT enforcement text,
+	OUT would_refuse bigint,
 	OUT busy boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_stat_buckets'
@@ -80,6 +82,10 @@ COMMENT ON COLUMN quota.stat_buckets.admitted IS
 'Units admitted since the bucket is in memory.';
 COMMENT ON COLUMN quota.stat_buckets.refused IS
 'Calls this bucket refused since it is in memory.';
+COMMENT ON COLUMN quota.stat_buckets.enforcement IS
+'hard, soft or shadow, as of the last decision.';
+COMMENT ON COLUMN quota.stat_buckets.would_refuse IS
+'Calls that a soft or shadow limit would have refused, were it hard, since the bucket is in memory; a job counts each time it is looked at.';
 COMMENT ON COLUMN quota.stat_buckets.busy IS
 'An open transaction or permit may return something to it.';
 

@@ -42,5 +42,43 @@ ok($node->poll_query_until('postgres',
 clock_advance($node, '30 days');
 is(psql_value($node, $acquire), 'ok', 'a new period admits again');
 is(psql_value($node, 'SELECT count(*) FROM quota_audit()'), '0', 'the audit is empty');
+
+# a soft limit that is crossed: an allowance once a period, others once until they
+# have recovered, and again a minute later at the earliest
+$node->safe_psql('postgres', q(
+	INSERT INTO quota.providers (provider, safety) VALUES ('soft', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, burst, enforcement)
+	VALUES ('soft', 'rate', 2, '10 s', 2, 'soft');
+	INSERT INTO quota.limits (provider, name, kind, amount, enforcement)
+	VALUES ('soft', 'slots', 'concurrency', 5, 'soft');
+	UPDATE quota.limits SET enforcement = 'soft' WHERE provider = 'llm';));
+my $soft = "SELECT (quota_acquire('acme', 'soft', n => 4)).reason";
+is(psql_value($node, $acquire), 'ok', 'the allowance has room') for 1 .. 1;
+is(psql_value($node, $acquire), 'soft_limit', 'and lets through') for 1 .. 3;
+is(psql_value($node, $soft), 'soft_limit', 'so does the rate, which owes 2 then') for 1 .. 3;
+clock_advance($node, '59 s');
+is(psql_value($node, $soft), 'soft_limit', 'and when it is full again after less than a minute');
+clock_advance($node, '1 s');
+is(psql_value($node, $soft), 'soft_limit', 'and when it is not after a minute; but the first calls in flight have ended');
+clock_advance($node, '30 s');
+is(psql_value($node, $soft), 'soft_limit', 'and when it is');
+ok($node->poll_query_until('postgres', events('soft_limit'),
+		'llm|acme|limit credits: 4 needed, 2 of 10 left '
+	  . 'soft|acme|limit rate: 4 needed, 2 of 2 left '
+	  . 'soft|acme|limit slots: 4 needed, 1 of 5 left '
+	  . 'soft|acme|limit slots: 4 needed, 1 of 5 left '
+	  . 'soft|acme|limit rate: 4 needed, 2 of 2 left'),
+	'each is told once')
+  or diag psql_value($node, events('soft_limit'));
+# retention is over for the others by then
+clock_advance($node, '30 days');
+is(psql_value($node, $acquire), 'ok', 'the allowance is new');
+is(psql_value($node, $acquire), 'ok', 'and has');
+is(psql_value($node, $acquire), 'soft_limit', 'the same again');
+ok($node->poll_query_until('postgres', events('soft_limit'),
+		'llm|acme|limit credits: 4 needed, 2 of 10 left'),
+	'and tells it');
+is(psql_value($node, 'SELECT count(*) FROM quota_audit()'), '0', 'a debt is no problem for the audit');
+
 $node->stop;
 done_testing();
