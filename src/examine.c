@@ -161,12 +161,16 @@ term_cost(const QuotaTerm *term, const QuotaAsk *ask)
 	return given >= 0 ? given : term->cost;
 }
 
-/* A unit of which the call costs nothing known: settling may charge it. */
+/*
+ * A unit of which the call costs nothing known: settling may charge it.  Of credits
+ * only when the call measures, as they need rows, which it must not pay for otherwise.
+ */
 static bool
-is_measured_later(const QuotaTerm *term, const QuotaAsk *ask)
+is_measured_later(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask)
 {
-	return ask->units != NULL && ask->only_unit == NULL &&
-		term->kind != QUOTA_CONCURRENCY;
+	if (ask->only_unit != NULL || term->kind == QUOTA_CONCURRENCY)
+		return false;
+	return ask->units != NULL || (plan->gives_permit && quota_is_rate(term->kind));
 }
 
 /* Units free; negative = debt. */
@@ -276,7 +280,7 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 	s->reason = QUOTA_OK;
 	s->fit = QUOTA_NEVER;
 	s->cost = term_cost(term, ask);
-	s->charged = s->cost > 0 || is_measured_later(term, ask);
+	s->charged = s->cost > 0 || is_measured_later(plan, term, ask);
 	if (!s->charged)
 		return DECIDE_DONE;
 	result = resolve_bucket(plan, term, now_ns, wall_us, what);

@@ -60,8 +60,9 @@ typedef enum PermitMark
 extern PermitMark permit_mark(uint32 index, int64 now_ns);
 /*
  * Units of a part that stay charged.  What exceeds the charge is taken at once, of
- * a rate as far as its bucket may be in debt (enforce.h); the caller has reserved one
- * journal record for it.
+ * a rate as far as its bucket may be in debt (enforce.h), and returned by an abort
+ * unless the call is of the same transaction; the caller has reserved one journal
+ * record for it.
  */
 extern void permit_set_final(uint32 index, int part, int64 final,
 							 int64 now_ns);

@@ -156,6 +156,23 @@ permit_mark(uint32 index, int64 now_ns)
 	return PERMIT_MARKED;
 }
 
+/*
+ * Takes what the call of this very transaction cost beyond its estimate: with the
+ * estimate it stays spent, whatever becomes of the transaction.
+ */
+static void
+take_more(QuotaPart *part, int64 more)
+{
+	Meter	   *meter = &quota_buckets[part->bucket].meter;
+	MeterTake	apart;
+
+	memset(&apart, 0, sizeof(apart));
+	meter_take(meter, meter_take_joins(meter, &part->take) ? &part->take : &apart,
+			   more);
+	part->amount += more;
+	part->final = part->amount;
+}
+
 /* See permit.h. */
 void
 permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
@@ -163,6 +180,7 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 	QuotaPart  *q = &quota_permits[index].parts[part];
 	QuotaBucket *b = &quota_buckets[q->bucket];
 	int64		more = final - q->amount;
+	int64		room;
 
 	q->final = Min(final, q->amount);
 	if (more <= 0)
@@ -176,8 +194,12 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 	else if (quota_is_rate(q->kind))
 	{
 		meter_settle(&b->meter, now_ns, quota_wall_us());
-		more = Min(more, enforce_room(b));
-		journal_take(q->bucket, more, NULL);
+		room = enforce_room(b);
+		more = Min(more, room);
+		if (permit_is_ours(index))
+			take_more(q, more);
+		else
+			journal_take(q->bucket, more, NULL);
 	}
 }
 

@@ -460,6 +460,8 @@ pack(const Draft *d, MemoryContext context)
 		t->unit = pack_string(&end, t->unit);
 		t->label = pack_string(&end, t->label);
 		plan->across |= t->slot == plan->database_slot;
+		plan->gives_permit |= t->cost > 0 && !quota_is_rate(t->kind) &&
+			!quota_term_is_shadow(t);
 	}
 	return plan;
 }
