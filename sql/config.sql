@@ -31,8 +31,6 @@ INSERT INTO quota.limits (provider, name, amount, period) VALUES ('cfg', 'max_in
 INSERT INTO quota.limits (provider, name, amount, period, kind) VALUES ('cfg', 'x', 1, '1 s', 'sieve');
 INSERT INTO quota.limits (provider, name, amount, period, kind) VALUES ('cfg', 'x', 1, '1 s', 'concurrency');
 INSERT INTO quota.limits (provider, name, amount, unit, kind) VALUES ('cfg', 'x', 1, 'credit', 'concurrency');
-INSERT INTO quota.limits (provider, name, amount, period, kind) VALUES ('cfg', 'x', 1, '1 hour', 'allowance');
-INSERT INTO quota.limits (provider, name, amount, period, kind) VALUES ('cfg', 'x', 1, '24 hours', 'allowance');
 INSERT INTO quota.limits (provider, name, amount, period, kind) VALUES ('cfg', 'x', 1, '1 month 1 day', 'allowance');
 INSERT INTO quota.limits (provider, name, amount, period, kind, burst) VALUES ('cfg', 'x', 1, '1 day', 'allowance', 2);
 INSERT INTO quota.limits (provider, name, amount, period, kind, anchor) VALUES ('cfg', 'x', 1, '1 day', 'allowance', 'infinity');

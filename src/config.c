@@ -68,6 +68,15 @@ config_scan_end(ConfigScan *scan)
 }
 
 /* See config.h. */
+void
+config_decode(ConfigScan *scan, TupleDesc desc, HeapTuple row)
+{
+	scan->values = palloc(desc->natts * sizeof(Datum));
+	scan->nulls = palloc(desc->natts * sizeof(bool));
+	heap_deform_tuple(row, desc, scan->values, scan->nulls);
+}
+
+/* See config.h. */
 char *
 config_text(const ConfigScan *scan, int column)
 {

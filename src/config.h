@@ -79,6 +79,7 @@ enum
 	LIMITS_PERIOD,
 	LIMITS_BURST,
 	LIMITS_ANCHOR,
+	LIMITS_TIME_ZONE,
 	LIMITS_PER_SEAT,
 	LIMITS_EXTERNAL,
 	LIMITS_ENFORCEMENT,
@@ -148,6 +149,9 @@ extern void config_scan_begin(ConfigScan *scan, QuotaRelation rel,
 							  Snapshot snapshot);
 extern bool config_scan_next(ConfigScan *scan);
 extern void config_scan_end(ConfigScan *scan);
+
+/* One row that is at hand, for the functions below: values and nulls alone. */
+extern void config_decode(ConfigScan *scan, TupleDesc desc, HeapTuple row);
 
 /*
  * Columns of the current row by number, copied to the current memory context;

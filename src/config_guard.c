@@ -12,6 +12,7 @@
 #include "quota.h"
 
 #include "catalog.h"
+#include "config_calendar.h"
 #include "config_rate.h"
 #include "config_reserve.h"
 #include "config_retry.h"
@@ -268,6 +269,7 @@ guard_row(TriggerData *td, HeapTuple row)
 		if (update)
 			refuse_rename(td, "limit", 2, LIMITS_NAME);
 		config_check_rate(QUOTA_REL_LIMITS, desc, row);
+		config_check_calendar(desc, row);
 	}
 	else if (relid == quota_relation(QUOTA_REL_TIER_LIMITS) ||
 			 relid == quota_relation(QUOTA_REL_TENANT_LIMITS))

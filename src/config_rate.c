@@ -14,7 +14,6 @@
  */
 #include "config_rate.h"
 
-#include "access/htup_details.h"
 #include "policy_amount.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -30,15 +29,6 @@ typedef struct RateRow
 	int64		period_ns;
 	bool		external;
 } RateRow;
-
-/* Decodes a row for the functions of config.h that read columns. */
-static void
-decode(ConfigScan *scan, TupleDesc desc, HeapTuple row)
-{
-	scan->values = palloc(desc->natts * sizeof(Datum));
-	scan->nulls = palloc(desc->natts * sizeof(bool));
-	heap_deform_tuple(row, desc, scan->values, scan->nulls);
-}
 
 /* A numeric column above 0 and not above most; NULL otherwise. */
 static Numeric
@@ -161,7 +151,7 @@ config_check_rate(QuotaRelation rel, TupleDesc desc, HeapTuple tuple)
 {
 	ConfigScan	row;
 
-	decode(&row, desc, tuple);
+	config_decode(&row, desc, tuple);
 	if (rel == QUOTA_REL_LIMITS)
 		check_limit(&row);
 	else if (rel == QUOTA_REL_PROVIDERS)

@@ -11,10 +11,6 @@
 
 /* ---- credit_period.c ---- */
 
-/* Start and end of the calendar period that contains wall_us; never throws. */
-extern void credit_period(const QuotaTerm *term, TimestampTz wall_us,
-						  int64 *start_us, int64 *end_us);
-
 /*
  * Brings a READY bucket to the period of now; may make it EMPTY when the term's
  * calendar has changed.  Lock held; never throws.

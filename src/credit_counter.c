@@ -35,9 +35,11 @@
  * PERIODS
  *
  * Every entry that refers to a hold bears the hold's charged_at, so what a
- * period has spent never moves to another one.  A charge or return in a period
- * that the bucket has left changes rows only; it pins the bucket all the same,
- * as another calendar's first load might take in that period.
+ * period has spent never moves to another one: that is an instant, and a hold and
+ * what resolves it stay together whatever calendar, or rules of a time zone, there
+ * are by then.  A charge or return in a period that the bucket has left changes rows
+ * only; it pins the bucket all the same, as another calendar's first load might take
+ * in that period.
  *
  * The period that is loaded is that of the wall clock or of the account's newest
  * entry, whichever is later: a wall clock that was set back while the bucket was
@@ -51,6 +53,7 @@
  */
 #include "credit.h"
 
+#include "calendar_zone.h"
 #include "executor/spi.h"
 #include "flow.h"
 #include "journal.h"
@@ -136,7 +139,7 @@ load_sum(const QuotaTerm *term, int64 *start_us, int64 *end_us)
 	TimestampTz now_us = quota_wall_us();
 	int64		sum;
 
-	credit_period(term, Max(now_us, newest_us), start_us, end_us);
+	calendar_period(&term->calendar, Max(now_us, newest_us), start_us, end_us);
 	sum = ledger_sum(term->account, *start_us, *end_us, &open);
 	if (open)
 		ereport(ERROR,
@@ -176,9 +179,7 @@ load_or_wait(uint32 index, const QuotaTerm *term)
 	b->shadow_used = 0;
 	b->period_start_us = start_us;
 	b->period_end_us = end_us;
-	b->period_monthly = term->monthly;
-	b->period_count = term->period_count;
-	b->anchor_us = term->anchor_us;
+	b->calendar = term->calendar.id;
 	b->load = QUOTA_LOAD_READY;
 	journal_loaded();
 	LWLockRelease(&slot->lock);
@@ -254,7 +255,7 @@ find_calendar(const LedgerEntry *entry, QuotaTerm *term)
 	values[1] = CStringGetTextDatum(entry->limit_name);
 	SPI_connect();
 	if (SPI_execute_with_args(
-			"SELECT period, anchor FROM quota.limits"
+			"SELECT period, anchor, time_zone FROM quota.limits"
 			" WHERE name OPERATOR(pg_catalog.=) $2"
 			" AND kind OPERATOR(pg_catalog.=) 'allowance'"
 			" AND CASE WHEN $1 IS NULL THEN provider IS NULL"
@@ -266,15 +267,15 @@ find_calendar(const LedgerEntry *entry, QuotaTerm *term)
 	{
 		HeapTuple	row = SPI_tuptable->vals[0];
 		TupleDesc	desc = SPI_tuptable->tupdesc;
-		Interval   *period = DatumGetIntervalP(SPI_getbinval(row, desc, 1,
-															 &isnull));
+		CalendarRow calendar;
 
-		term->monthly = period->month > 0;
-		term->period_count = term->monthly ? period->month : period->day;
-		term->anchor_us = DatumGetTimestampTz(SPI_getbinval(row, desc, 2,
-															&isnull));
-		if (isnull)
-			term->anchor_us = 0;
+		calendar.period = *DatumGetIntervalP(SPI_getbinval(row, desc, 1,
+														   &isnull));
+		calendar.anchor_us = DatumGetTimestampTz(SPI_getbinval(row, desc, 2,
+															   &isnull));
+		calendar.anchored = !isnull;
+		calendar.time_zone = SPI_getvalue(row, desc, 3);
+		term->calendar = calendar_make(&calendar, entry->limit_name);
 	}
 	SPI_finish();
 	quota_become_caller(caller);

@@ -204,6 +204,18 @@ quota_error_tenant_buckets(const char *tenant, int ceiling)
 	pg_unreachable();
 }
 
+/* 55000: the zone was known where and when the row was written */
+void
+quota_error_no_zone(const char *limit_name, const char *zone)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("time zone \"%s\" of limit \"%s\" is not known to this server",
+					zone, limit_name),
+			 errhint("Install time zone data that has it, or give quota.limits.time_zone one of the names in pg_timezone_names.")));
+	pg_unreachable();
+}
+
 /* 25001 */
 void
 quota_error_in_transaction(const char *procedure)

@@ -15,6 +15,7 @@
 
 #include "quota.h"
 
+#include "calendar.h"
 #include "meter.h"
 #include "utils/jsonb.h"
 
@@ -48,9 +49,7 @@ typedef struct QuotaTerm
 	int64		lifetime_ns;	/* of permits */
 	/* allowance */
 	uint8		account[16];	/* quota.ledger.account */
-	bool		monthly;		/* period is n months, else n days */
-	int32		period_count;
-	TimestampTz anchor_us;		/* a period starts here; UTC */
+	Calendar	calendar;
 	/* hint of journal.c: where this bucket's record was */
 	uint32		journal_hint;
 } QuotaTerm;

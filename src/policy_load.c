@@ -11,6 +11,7 @@
 #include "policy_load.h"
 
 #include "config.h"
+#include "config_calendar.h"
 #include "policy_amount.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -169,19 +170,10 @@ enforcement_of(const char *word)
 static void
 read_period(PolicyLimit *l, const ConfigScan *scan)
 {
-	Interval   *span;
-
-	l->anchor_us = config_int64(scan, LIMITS_ANCHOR, 0);
-	if (scan->nulls[LIMITS_PERIOD - 1])
-		return;
-	if (l->kind != QUOTA_ALLOWANCE)
-	{
+	if (l->kind == QUOTA_ALLOWANCE)
+		l->calendar = config_calendar(scan);
+	else
 		l->period_ns = config_interval_ns(scan, LIMITS_PERIOD);
-		return;
-	}
-	span = DatumGetIntervalP(scan->values[LIMITS_PERIOD - 1]);
-	l->monthly = span->month > 0;
-	l->period_count = l->monthly ? span->month : span->day;
 }
 
 /* A row of quota.limits; only the kind's own fields of time are set. */

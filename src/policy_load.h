@@ -8,6 +8,7 @@
 
 #include "policy.h"
 
+#include "calendar_zone.h"
 #include "nodes/pg_list.h"
 #include "utils/hsearch.h"
 #include "utils/numeric.h"
@@ -22,9 +23,7 @@ typedef struct PolicyLimit
 	QuotaKind	kind;
 	Numeric		amount;			/* NULL = no limit */
 	int64		period_ns;		/* token_bucket */
-	bool		monthly;		/* allowance */
-	int32		period_count;
-	TimestampTz anchor_us;
+	CalendarRow calendar;		/* allowance */
 	int64		burst;			/* -1 = not given */
 	bool		per_seat;
 	bool		external;

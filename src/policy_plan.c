@@ -260,9 +260,8 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	t->unit = limit->unit;
 	t->unit_hash = quota_unit_hash(limit->unit);
 	t->lifetime_ns = limit->lifetime_ns;
-	t->monthly = limit->monthly;
-	t->period_count = limit->period_count;
-	t->anchor_us = limit->anchor_us;
+	if (limit->kind == QUOTA_ALLOWANCE)
+		t->calendar = calendar_make(&limit->calendar, limit->name);
 	identify(t, s, limit->provider, limit->per);
 }
 

@@ -99,9 +99,7 @@ typedef struct QuotaBucket
 								 * told as an event */
 	int64		soft_told_us;	/* the same for calls admitted all the same, */
 	int64		soft_told_ns;	/* else when that was; 0 = tell the next one */
-	int64		anchor_us;		/* allowance: the calendar that applied */
-	int32		period_count;
-	bool		period_monthly;
+	uint64		calendar;		/* allowance: id of the calendar that applied */
 	uint8		scope;			/* QuotaScope, as of the last decision */
 
 	QuotaGate	gate;			/* who waits for it; of a database slot: unused */

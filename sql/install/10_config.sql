@@ -166,6 +166,7 @@ CREATE TABLE quota.limits (
 	period interval,
 	burst bigint,
 	anchor timestamptz,
+	time_zone text,
 	per_seat boolean NOT NULL DEFAULT false,
 	external boolean,
 	enforcement text NOT NULL DEFAULT 'hard',
@@ -195,18 +196,13 @@ CREATE TABLE quota.limits (
 		AND period OPERATOR(pg_catalog.<=) '100 years'::interval),
 	CONSTRAINT limits_period_presence CHECK ((period IS NULL)
 		OPERATOR(pg_catalog.=) (kind OPERATOR(pg_catalog.=) 'concurrency')),
-	CONSTRAINT limits_period_of_allowance CHECK (kind OPERATOR(pg_catalog.<>) 'allowance'
-		OR (period OPERATOR(pg_catalog.=) pg_catalog.date_trunc('day', period)
-			AND pg_catalog.date_part('hour', period) OPERATOR(pg_catalog.=) 0::double precision
-			AND ((pg_catalog.date_part('day', period) OPERATOR(pg_catalog.=) 0::double precision)
-				OPERATOR(pg_catalog.<>)
-				(pg_catalog.date_part('year', period) OPERATOR(pg_catalog.=) 0::double precision
-				 AND pg_catalog.date_part('month', period) OPERATOR(pg_catalog.=) 0::double precision)))),
 	CONSTRAINT limits_burst_range CHECK (burst OPERATOR(pg_catalog.>=) 1
 		AND burst OPERATOR(pg_catalog.<=) 1000000000000000),
 	CONSTRAINT limits_burst_of_token_bucket CHECK (burst IS NULL OR kind OPERATOR(pg_catalog.=) 'token_bucket'),
 	CONSTRAINT limits_anchor_of_allowance CHECK (anchor IS NULL
 		OR (kind OPERATOR(pg_catalog.=) 'allowance' AND pg_catalog.isfinite(anchor))),
+	CONSTRAINT limits_time_zone_of_allowance CHECK (time_zone IS NULL
+		OR kind OPERATOR(pg_catalog.=) 'allowance'),
 	CONSTRAINT limits_per_seat_per_tenant CHECK (NOT per_seat
 		OR per OPERATOR(pg_catalog.@>) ARRAY['tenant']),
 	CONSTRAINT limits_external_of_provider CHECK (provider IS NOT NULL OR external IS NOT TRUE),
@@ -224,9 +220,10 @@ COMMENT ON COLUMN quota.limits.per IS 'Changing it makes other buckets, in which
 COMMENT ON COLUMN quota.limits.unit IS 'What is counted; quota.costs says how much of it a call costs. Changing it keeps what was spent, as so many of the new unit.';
 COMMENT ON COLUMN quota.limits.kind IS 'Each kind has buckets of its own; changing it and back finds the old ones. token_bucket: amount per period, refilled steadily; concurrency: amount calls at a time; allowance: amount per calendar period, kept in the ledger.';
 COMMENT ON COLUMN quota.limits.amount IS 'Units; NULL = no limit (quota.tier_limits and quota.tenant_limits may set one), 0 = closed. At most 1e15, at most nine decimals, and a rate that is a fraction of 64-bit numbers.';
-COMMENT ON COLUMN quota.limits.period IS 'token_bucket: time in which the amount refills, a month counting 30 days. allowance: n days or n months of the calendar (UTC). concurrency: none.';
+COMMENT ON COLUMN quota.limits.period IS 'token_bucket: time in which the amount refills, a month counting 30 days. allowance: n months (years) or n days (weeks) of the calendar in time_zone, or n hours, minutes and seconds that pass whatever clocks show; not a mixture (22023). concurrency: none.';
 COMMENT ON COLUMN quota.limits.burst IS 'token_bucket: units that can be taken at once. NULL = the amount, or for an external limit half of what safety leaves out: amount x (1 - safety) / 2, at least 1.';
-COMMENT ON COLUMN quota.limits.anchor IS 'allowance: a time when a period starts; NULL = 2000-01-01 00:00 UTC.';
+COMMENT ON COLUMN quota.limits.anchor IS 'allowance: a time when a period starts; NULL = 2000-01-01 00:00 in time_zone, a Saturday. Periods before and after are counted from it in local time: months after the 31st start on the 31st or the last day of a shorter month. One that would start at a time which clocks skip starts at the end of the gap, one at a time that comes twice at the first. A new anchor, period or time zone acts at once; while permits or transactions hold charges of the old period that one goes on until it ends.';
+COMMENT ON COLUMN quota.limits.time_zone IS 'allowance: in whose local time days and months are counted, by a name as SET timezone takes it (Europe/Paris); NULL = UTC. A name this server does not know is refused (22023); if its time zone data is changed and lacks the name later, calls that meet the limit fail (55000). A session learns of changed data when it is started anew.';
 COMMENT ON COLUMN quota.limits.per_seat IS 'The amount is multiplied by the tenant''s seats; needs per to include tenant.';
 COMMENT ON COLUMN quota.limits.external IS 'The provider''s own rule: the provider''s safety applies. NULL = yes unless per includes tenant or there is no provider.';
 COMMENT ON COLUMN quota.limits.enforcement IS 'hard: refuses what it has no room for. soft: admits it with reason soft_limit, tells it once as an event of that kind (an allowance once a period; others again once they have recovered, a minute later at the earliest) and charges it as a debt: a rate owes at most what it allows in one period, or its capacity if that is more, calls in flight as many as there are, an allowance in the ledger until the period ends. shadow: changes nothing and only counts what it would have refused (quota.stat_buckets.would_refuse) while charging itself with what it would have admitted, an allowance in memory only and without entries; calls in flight it sees only if they have a permit for other reasons. Changed at any time: what was spent is kept, but for what a shadow allowance counted.';

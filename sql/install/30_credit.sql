@@ -42,7 +42,7 @@ COMMENT ON COLUMN quota.ledger.kind IS 'hold: estimate of an admitted call. sett
 COMMENT ON COLUMN quota.ledger.amount IS 'Units; positive = spent, negative = given.';
 COMMENT ON COLUMN quota.ledger.permit IS 'Permit of the call; all its entries have the same.';
 COMMENT ON COLUMN quota.ledger.job IS 'Job the call was made for.';
-COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in; entries that refer to a hold have that of the hold.';
+COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in: the one that contains this instant by the limit''s calendar. Entries that refer to a hold have that of the hold.';
 COMMENT ON COLUMN quota.ledger.created_at IS 'When the entry was written.';
 COMMENT ON COLUMN quota.ledger.reason IS 'Free text of who wrote it.';
 
