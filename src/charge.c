@@ -27,18 +27,32 @@ is_of_batch(const QuotaTerm *term, const QuotaAsk *ask)
 	return ask->batch != QUOTA_BATCH_NONE && term->kind == QUOTA_CONCURRENCY;
 }
 
-/* There is something to settle later; *needs: it can't do without a permit. */
+/*
+ * The limit wants to know when the call ends, or writes what it holds; *needs: and
+ * it can't do without.  A call beyond a soft limit of concurrency must not take the
+ * last permits from those that have room: then it goes on uncounted.
+ */
+static bool
+term_wants_permit(const QuotaTerm *term, const TermState *s, bool *needs)
+{
+	if (s->cost == 0 || quota_is_rate(term->kind) || quota_term_is_shadow(term))
+		return false;
+	*needs |= term->kind == QUOTA_ALLOWANCE || !s->over;
+	return true;
+}
+
+/* There is something to settle later; *needs as above. */
 static bool
 wants_permit(const QuotaPlan *plan, const TermState *states,
 			 const QuotaAsk *ask, bool *needs)
 {
+	bool		wants = ask->units != NULL;
+
 	*needs = false;
 	for (int i = 0; i < plan->nterms; i++)
-		if (states[i].cost > 0 && !quota_is_rate(plan->terms[i].kind) &&
-			!quota_term_is_shadow(&plan->terms[i]) &&
-			!is_of_batch(&plan->terms[i], ask))
-			*needs = true;
-	return *needs || ask->units != NULL;
+		if (!is_of_batch(&plan->terms[i], ask))
+			wants |= term_wants_permit(&plan->terms[i], &states[i], needs);
+	return wants;
 }
 
 /* The longest lifetime of the limits met, so that none is freed too early. */
@@ -82,7 +96,8 @@ take_batch(const QuotaPlan *plan, const TermState *states,
 
 /*
  * Charges one term for n calls, to the permit unless that is QUOTA_NO_INDEX; false
- * for a shadow that does not count them.
+ * when it does not count them: a shadow that would not have admitted them, and
+ * concurrency without a permit, as nothing would tell their end.
  */
 static bool
 charge_term(QuotaTerm *term, const TermState *s, uint32 permit, int n)
@@ -97,7 +112,7 @@ charge_term(QuotaTerm *term, const TermState *s, uint32 permit, int n)
 		journal_take(s->bucket, units, &term->journal_hint);
 	else if (term->kind == QUOTA_ALLOWANCE)
 		journal_shadow(s->bucket, units, &term->journal_hint);
-	else						/* nothing would tell the end of the call */
+	else
 		return false;
 	return true;
 }

@@ -13,7 +13,9 @@
  *					quota_settle(), which keeps to the same bound (of hard limits,
  *					too).  A provider that counts by that period has forgotten the
  *					rest by then.
- *	concurrency		calls in flight, each of which has a permit that ends
+ *	concurrency		calls in flight that have a permit; the last quarter of the
+ *					table of permits is for calls that limits have room for, and
+ *					then what is let through goes uncounted
  *	allowance		it is in the ledger, exactly, and ends with the period; at most
  *					CREDIT_MAX_USED units
  *

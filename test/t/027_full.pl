@@ -55,6 +55,22 @@ like(first_error("INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 'n1
 is(psql_value($node, "SELECT count(*) FROM quota.jobs"), '0', 'no job was half enqueued');
 $node->safe_psql('postgres', "INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 'n1', 'r', 'e' || i FROM generate_series(1, 5) i");
 is(psql_value($node, "SELECT count(*) FROM quota_dequeue('r', 5)"), '5', 'others are claimed');
+
+# limits that do not refuse take no place that others need, and bring no error
+clock_advance($node, '2 min');
+$node->safe_psql('postgres', q(
+	UPDATE quota.limits SET enforcement = 'soft', amount = 2 WHERE provider = 'p';
+	INSERT INTO quota.providers (provider) VALUES ('s');
+	INSERT INTO quota.limits (provider, name, kind, amount) VALUES ('s', 'flight', 'concurrency', 1000);));
+is(psql_value($node, "SELECT string_agg(DISTINCT a, ' ') FROM (SELECT (quota_acquire('n1', 'p')).reason FROM generate_series(1, 40)) AS s (a)"),
+	'ok soft_limit', 'a soft limit of calls in flight lets all through');
+is(psql_value($node, "SELECT count(*) FROM quota.stat_permits WHERE provider = 'p'"), '12',
+	'and leaves a quarter of the permits');
+is(psql_value($node, "SELECT count((quota_acquire('n1', 's')).admitted) FROM generate_series(1, 4)"), '4',
+	'to others');
+$node->safe_psql('postgres', "UPDATE quota.limits SET enforcement = 'shadow' WHERE provider = 'q'");
+is(psql_value($node, "SELECT count((quota_acquire('n1', 'q', \"user\" => 'v' || i)).admitted) FROM generate_series(1, 60) i"),
+	'60', 'a shadow that has no place for its bucket brings no error');
 is(psql_value($node, 'SELECT count(*) FROM quota_audit()'), '0', 'the audit is empty');
 $node->stop;
 done_testing();
