@@ -78,6 +78,10 @@ SELECT would_refuse FROM enforce_buckets WHERE limit_name = 'rate';
 -- of two soft limits the one that opens last is named
 UPDATE quota.limits SET enforcement = 'soft' WHERE provider = 'enforce';
 SELECT reason, limit_name FROM quota_acquire('enforce_a', 'enforce', n => 9);
+INSERT INTO quota.limits (provider, name, amount, period, burst, enforcement) VALUES
+	('enforce', 'zone', 1, '1 day', 1, 'soft');
+SELECT reason, limit_name FROM quota_acquire('enforce_a', 'enforce');
+SELECT reason, limit_name FROM quota_acquire('enforce_a', 'enforce');
 -- suspended and closed: a soft limit of 0 lets through, a suspended tenant is refused
 UPDATE quota.limits SET amount = 0 WHERE provider = 'enforce' AND name = 'door';
 SELECT reason, limit_name FROM quota_acquire('enforce_a', 'enforce');
@@ -180,6 +184,17 @@ SELECT used, level, would_refuse FROM enforce_buckets WHERE limit_name = 'credit
 SELECT quota_clock_set('2026-06-01 00:00:00+00');
 SELECT reason FROM quota_acquire('enforce_a', 'enforce_credit');
 SELECT used, level FROM enforce_buckets WHERE limit_name = 'credits';
+-- beside a hard one, whose permit it shares
+INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period) VALUES
+	('enforce_credit', 'hard', '{}', 'credit', 'allowance', 1000, '1 month');
+SELECT permit AS p FROM quota_acquire('enforce_b', 'enforce_credit', units => '{"credit": 10}') \gset
+SELECT limit_name, used, level FROM quota.stat_buckets
+WHERE provider = 'enforce_credit' AND bucket IN ('', 'enforce_b') ORDER BY 1;
+SELECT quota_settle(:p, units => '{"credit": 17}');
+SELECT limit_name, used, level FROM quota.stat_buckets
+WHERE provider = 'enforce_credit' AND bucket IN ('', 'enforce_b') ORDER BY 1;
+SELECT limit_name, kind, amount FROM quota.ledger WHERE tenant = 'enforce_b' ORDER BY id;
+SELECT * FROM quota_audit();
 
 -- jobs: neither parks a flow, stops the provider, or makes a line
 INSERT INTO quota.limits (provider, name, amount, period, endpoint, enforcement) VALUES
@@ -202,11 +217,21 @@ SELECT count(*) FROM quota_dequeue('enforce_jobs', 100);
 SELECT state, count(*) FROM quota.stat_flows WHERE provider = 'enforce_jobs' GROUP BY state;
 SELECT limit_name, enforcement, used, refused, would_refuse > 0 AS would_refuse FROM quota.stat_buckets
 WHERE provider = 'enforce_jobs' ORDER BY limit_name;
--- a batch needs no permit for a shadow of calls in flight
-UPDATE quota.limits SET enforcement = 'shadow' WHERE provider = 'enforce_jobs' AND name = 'slots';
+-- nothing waits for them, so all that is queued drains at once
 INSERT INTO quota.jobs (tenant, provider, endpoint)
 SELECT 'enforce_a', 'enforce_jobs', 'x' FROM generate_series(1, 3);
+SELECT quota_drain_time('enforce_jobs');
+SELECT count(quota_complete(id, attempt)) FROM quota.jobs WHERE provider = 'enforce_jobs' AND state = 'running';
+SELECT quota_workers_needed('enforce_jobs');
+SELECT count(*) FROM quota_dequeue('enforce_jobs', 10);
+-- a batch needs no permit for a shadow of calls in flight, and is not divided by one
+INSERT INTO quota.limits (provider, name, per, kind, amount, enforcement) VALUES
+	('enforce_jobs', 'user', '{user}', 'concurrency', 1, 'shadow');
+UPDATE quota.limits SET enforcement = 'shadow' WHERE provider = 'enforce_jobs' AND name = 'slots';
+INSERT INTO quota.jobs (tenant, provider, endpoint, "user")
+SELECT 'enforce_a', 'enforce_jobs', 'x', 'u' || i FROM generate_series(1, 3) AS i;
 SELECT count(*), count(permit) FROM quota_dequeue('enforce_jobs', 10, same_endpoint => true);
+SELECT count(*) FROM quota.stat_permits WHERE provider = 'enforce_jobs' AND job IS NULL;
 SELECT * FROM quota_audit();
 
 SELECT quota_cancel(id) FROM quota.jobs WHERE provider = 'enforce_jobs' AND state = 'queued';
