@@ -12,7 +12,7 @@ PGFILEDESC = "quota - who may spend the next scarce unit"
 OBJS       = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 
 # Files without server headers, which test/unit links without a server
-PURE       = $(wildcard src/bucket.c src/class_order.c src/fair.c src/latency.c src/match.c src/meter.c src/pace.c src/position.c)
+PURE       = $(wildcard src/bucket.c src/class_order.c src/fair.c src/latency.c src/match.c src/meter.c src/pace.c src/paced.c src/position.c src/sliding.c src/window.c)
 
 # The install script is written by topic; upgrade scripts are kept as they are
 INSTALL_SQL = $(sort $(wildcard sql/install/*.sql))
@@ -70,7 +70,7 @@ UNIT        = $(patsubst test/unit/%.c,test/unit/build/%,$(sort $(wildcard test/
 # wrong arithmetic and stray pointers stop a unit test at once
 UNIT_CFLAGS = -DQUOTA_UNIT -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
 
-test/unit/build/%: test/unit/%.c test/unit/unit.h $(PURE) $(wildcard src/*.h)
+test/unit/build/%: test/unit/%.c $(wildcard test/unit/*.h) $(PURE) $(wildcard src/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(UNIT_CFLAGS) $(WARNINGS) -Isrc -Itest/unit -o $@ $< $(PURE) -lm
 

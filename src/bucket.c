@@ -390,6 +390,18 @@ bucket_take(Bucket *b, int64_t n)
 		b->spent = add_saturating(b->spent, n);
 }
 
+/* Nanoseconds until n units have been taken, each as soon as it is there. */
+int64_t
+bucket_drain(const Bucket *b, int64_t n)
+{
+	Bucket		after = *b;
+
+	if (n <= 0)
+		return 0;
+	bucket_take(&after, n - 1);
+	return bucket_wait(&after, 1);
+}
+
 /*
  * What is left to return of t when the bucket stands at now: t->n less what
  * accrued since the mark, exactly, or rounded down if the denominator changed

@@ -1,6 +1,6 @@
 /*
  * config_rate.c
- *		A token bucket's rate is a fraction of two 64-bit numbers.  Almost every
+ *		The rate of a token or leaky bucket is a fraction of two 64-bit numbers.  Almost every
  *		rate is one; an amount with many decimals over a long period may not be.
  *		It is refused where a row of configuration gives it: a limit, an override,
  *		the safety of a provider.
@@ -49,11 +49,13 @@ usable(const ConfigScan *scan, int column, int64 most)
 static bool
 read_limit(const ConfigScan *scan, RateRow *limit)
 {
+	const char *kind = config_text(scan, LIMITS_KIND);
 	const Interval *period;
 	int64		days;
 
 	if (scan->nulls[LIMITS_PERIOD - 1] ||
-		!config_same_name(config_text(scan, LIMITS_KIND), "token_bucket"))
+		(!config_same_name(kind, quota_kind_name(QUOTA_TOKEN_BUCKET)) &&
+		 !config_same_name(kind, quota_kind_name(QUOTA_LEAKY_BUCKET))))
 		return false;
 	period = DatumGetIntervalP(scan->values[LIMITS_PERIOD - 1]);
 	days = (int64) period->month * DAYS_PER_MONTH + period->day +

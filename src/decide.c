@@ -450,12 +450,15 @@ quota_examine(const QuotaCall *call, const QuotaAsk *ask, TermState *states,
 	{
 		QuotaPlan  *plan = quota_plan(call, false);
 		DecideResult result;
+		int64		now_ns;
+		TimestampTz wall_us;
 		int			what = 0;
 
 		journal_reserve(QUOTA_MAX_TERMS + 1);
 		quota_lock_plan(plan);
-		result = decide(plan, ask, quota_now_ns(), quota_wall_us(), states,
-						verdict, &what);
+		now_ns = quota_now_ns();
+		wall_us = quota_wall_us();
+		result = decide(plan, ask, now_ns, wall_us, states, verdict, &what);
 		quota_unlock_plan(plan);
 		if (result == DECIDE_DONE)
 			return plan;

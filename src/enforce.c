@@ -20,7 +20,7 @@ static bool
 has_recovered(const QuotaBucket *b, const QuotaTerm *term)
 {
 	return b->kind == QUOTA_CONCURRENCY ? b->used < term->capacity
-		: meter_is_full(&b->meter);
+		: meter_spent(&b->meter) == 0;
 }
 
 /* See enforce.h. */

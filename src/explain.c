@@ -28,6 +28,20 @@ enum
 	N_COLS
 };
 
+/* Why the calls are never admitted at once. */
+static char *
+why_never(const QuotaTerm *term, int64 cost, int64 needed)
+{
+	if (term->kind != QUOTA_LEAKY_BUCKET)
+		return psprintf("needs %lld, never has more than %lld",
+						(long long) needed, (long long) term->capacity);
+	if (meter_holds(&term->meter, cost, 1))
+		return psprintf("needs %lld, of which a burst of %lld lets less go at once",
+						(long long) needed, (long long) term->capacity);
+	return psprintf("needs %lld for one call, a whole period has %lld",
+					(long long) cost, (long long) term->meter.largest);
+}
+
 /* One sentence for a person. */
 static char *
 state_of(const QuotaTerm *term, const TermState *s, int64 needed)
@@ -38,8 +52,7 @@ state_of(const QuotaTerm *term, const TermState *s, int64 needed)
 	if (s->cost == 0)
 		return pstrdup("does not apply: the call costs none of this unit");
 	if (s->would == QUOTA_EXCEEDS_CAPACITY)
-		return psprintf("needs %lld, never has more than %lld",
-						(long long) needed, (long long) term->capacity);
+		return why_never(term, s->cost, needed);
 	if (term->capacity == 0)
 		return pstrdup("is closed: its amount is 0");
 	return psprintf("%s: %lld of %lld %s", s->would == QUOTA_OK

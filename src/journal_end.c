@@ -91,8 +91,9 @@ static void
 undo_take(JournalRecord *r, uint64 parkings)
 {
 	QuotaBucket *b = lock_bucket(r->object);
+	int64		now_ns = quota_now_ns();
 
-	meter_settle(&b->meter, quota_now_ns(), quota_wall_us());
+	meter_settle(&b->meter, now_ns, quota_wall_us());
 	meter_take_return(&b->meter, &r->u.take, PG_INT64_MAX);
 	permit_bucket_opened(r->object, parkings);
 	pg_atomic_fetch_sub_u32(&b->pins, 1);

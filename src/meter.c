@@ -9,20 +9,13 @@
 
 __extension__ typedef __int128 wide;
 
-/* n calls of this cost, at most INT64_MAX. */
+/* n calls of this cost and what they leave, at most INT64_MAX. */
 static int64_t
-units_of(int64_t cost, int64_t n)
+units_of(int64_t cost, int64_t n, int64_t leave)
 {
-	wide		units = (wide) cost * n;
+	wide		units = (wide) cost * n + leave;
 
 	return units < INT64_MAX ? (int64_t) units : INT64_MAX;
-}
-
-/* a + b, at most INT64_MAX; none is negative. */
-static int64_t
-sum_of(int64_t a, int64_t b)
-{
-	return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
 /* See meter.h. */
@@ -32,7 +25,25 @@ meter_init_full(Meter *m, const MeterRules *rules, int64_t now_ns,
 {
 	memset(m, 0, sizeof(*m));
 	m->shape = rules->shape;
-	bucket_init_full(&m->u.bucket, rules->rate, rules->capacity, now_ns);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+			bucket_init_full(&m->u.bucket, rules->rate, rules->capacity,
+							 now_ns);
+			break;
+		case METER_PACED:
+			paced_init_full(&m->u.paced, rules->rate, rules->capacity,
+							rules->largest, now_ns);
+			break;
+		case METER_WINDOW:
+			window_init_full(&m->u.window, rules->capacity, rules->period_ns,
+							 rules->anchor_us, now_ns, wall_us);
+			break;
+		case METER_SLIDING:
+			sliding_init_full(&m->u.sliding, rules->capacity,
+							  rules->period_ns, now_ns);
+			break;
+	}
 }
 
 /* See meter.h. */
@@ -42,15 +53,46 @@ meter_init_drained(Meter *m, const MeterRules *rules, int64_t drained_ns,
 {
 	memset(m, 0, sizeof(*m));
 	m->shape = rules->shape;
-	bucket_init_drained(&m->u.bucket, rules->rate, rules->capacity,
-						drained_ns, now_ns);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+			bucket_init_drained(&m->u.bucket, rules->rate, rules->capacity,
+								drained_ns, now_ns);
+			break;
+		case METER_PACED:
+			paced_init_drained(&m->u.paced, rules->rate, rules->capacity,
+							   rules->largest, rules->dearest, drained_ns,
+							   now_ns);
+			break;
+		case METER_WINDOW:
+			window_init_drained(&m->u.window, rules->capacity,
+								rules->period_ns, rules->anchor_us,
+								drained_ns, now_ns, wall_us);
+			break;
+		case METER_SLIDING:
+			sliding_init_drained(&m->u.sliding, rules->capacity,
+								 rules->period_ns, drained_ns, now_ns);
+			break;
+	}
 }
 
 /* See meter.h. */
 void
 meter_settle(Meter *m, int64_t now_ns, int64_t wall_us)
 {
-	bucket_settle(&m->u.bucket, now_ns);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+		case METER_PACED:
+			bucket_settle(&m->u.bucket, now_ns);
+			break;
+		case METER_WINDOW:
+			window_settle(&m->u.window, now_ns, wall_us);
+			break;
+		case METER_SLIDING:
+			sliding_settle(&m->u.sliding, now_ns);
+			break;
+	}
 }
 
 /* See meter.h. */
@@ -58,29 +100,88 @@ void
 meter_configure(Meter *m, const MeterRules *rules, int64_t switch_ns,
 				int64_t now_ns, int64_t wall_us)
 {
-	bucket_configure(&m->u.bucket, rules->rate, rules->capacity, switch_ns,
-					 now_ns);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+			bucket_configure(&m->u.bucket, rules->rate, rules->capacity,
+							 switch_ns, now_ns);
+			break;
+		case METER_PACED:
+			paced_configure(&m->u.paced, rules->rate, rules->capacity,
+							rules->largest, switch_ns, now_ns);
+			break;
+		case METER_WINDOW:
+			window_configure(&m->u.window, rules->capacity, rules->period_ns,
+							 rules->anchor_us, switch_ns, now_ns, wall_us);
+			break;
+		case METER_SLIDING:
+			sliding_configure(&m->u.sliding, rules->capacity,
+							  rules->period_ns, switch_ns, now_ns);
+			break;
+	}
 }
 
-/* See meter.h. */
+/* See meter.h; of windows that is so if they are shorter. */
 bool
 meter_is_slower(const Meter *m, const MeterRules *rules)
 {
-	return bucket_rate_above(rules->rate, m->u.bucket.rate);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+		case METER_PACED:
+			return bucket_rate_above(rules->rate, m->u.bucket.rate);
+		case METER_WINDOW:
+			return rules->period_ns < m->u.window.period_ns;
+		case METER_SLIDING:
+			return rules->period_ns < m->u.sliding.period_ns;
+	}
+	return false;
 }
 
 /* See meter.h. */
 int64_t
 meter_level(const Meter *m)
 {
-	return bucket_level(&m->u.bucket);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+			return bucket_level(&m->u.bucket);
+		case METER_PACED:
+			return paced_level(&m->u.paced);
+		case METER_WINDOW:
+			return window_level(&m->u.window);
+		case METER_SLIDING:
+			return sliding_level(&m->u.sliding);
+	}
+	return 0;
 }
 
 /* See meter.h. */
 int64_t
 meter_spent(const Meter *m)
 {
-	return m->u.bucket.spent;
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+		case METER_PACED:
+			return m->u.bucket.spent;
+		case METER_WINDOW:
+			return m->u.window.used;
+		case METER_SLIDING:
+			return m->u.sliding.used;
+	}
+	return 0;
+}
+
+/* See meter.h. */
+bool
+meter_window(const Meter *m, int64_t *begin_ns, int64_t *end_ns)
+{
+	if (m->shape != METER_WINDOW)
+		return false;
+	*begin_ns = m->u.window.begin_ns;
+	*end_ns = m->u.window.end_ns;
+	return true;
 }
 
 /* See meter.h. */
@@ -89,6 +190,8 @@ meter_fit(const Meter *m, int64_t cost, int64_t leave)
 {
 	int64_t		level = meter_level(m);
 
+	if (m->shape == METER_PACED)
+		return paced_fit(&m->u.paced, cost, leave);
 	return level > leave ? (level - leave) / cost : 0;
 }
 
@@ -96,53 +199,118 @@ meter_fit(const Meter *m, int64_t cost, int64_t leave)
 int64_t
 meter_wait(const Meter *m, int64_t cost, int64_t n, int64_t leave)
 {
-	return bucket_wait(&m->u.bucket, sum_of(units_of(cost, n), leave));
+	int64_t		units = units_of(cost, n, leave);
+
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+			return bucket_wait(&m->u.bucket, units);
+		case METER_PACED:
+			return paced_wait(&m->u.paced, cost, n, leave);
+		case METER_WINDOW:
+			return window_wait(&m->u.window, units);
+		case METER_SLIDING:
+			return sliding_wait(&m->u.sliding, units);
+	}
+	return BUCKET_NEVER;
 }
 
 /* See meter.h. */
 bool
 meter_holds(const MeterRules *rules, int64_t cost, int64_t n)
 {
-	return units_of(cost, n) <= rules->capacity;
+	if (rules->shape == METER_PACED)
+		return paced_holds(rules->capacity, rules->largest, cost, n);
+	return units_of(cost, n, 0) <= rules->capacity;
 }
 
 /* See meter.h. */
 int64_t
 meter_drain(const Meter *m, int64_t units)
 {
-	Bucket		b = m->u.bucket;
-
-	if (units <= 0)
-		return 0;
-	bucket_take(&b, units - 1);
-	return bucket_wait(&b, 1);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+			return bucket_drain(&m->u.bucket, units);
+		case METER_PACED:
+			return paced_drain(&m->u.paced, units);
+		case METER_WINDOW:
+			return window_drain(&m->u.window, units);
+		case METER_SLIDING:
+			return sliding_drain(&m->u.sliding, units);
+	}
+	return BUCKET_NEVER;
 }
 
 /* See meter.h. */
 bool
 meter_take_joins(const Meter *m, const MeterTake *t)
 {
-	return true;
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+		case METER_PACED:
+			return true;
+		case METER_WINDOW:
+			return window_take_joins(&m->u.window, &t->u.window);
+		case METER_SLIDING:
+			return sliding_take_joins(&m->u.sliding, &t->u.sliding);
+	}
+	return false;
 }
 
 /* See meter.h. */
 void
 meter_take(Meter *m, MeterTake *t, int64_t n)
 {
-	bucket_take(&m->u.bucket, n);
-	bucket_take_note(&t->u.bucket, &m->u.bucket, n);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+		case METER_PACED:
+			bucket_take(&m->u.bucket, n);
+			bucket_take_note(&t->u.bucket, &m->u.bucket, n);
+			break;
+		case METER_WINDOW:
+			window_take(&m->u.window, &t->u.window, n);
+			break;
+		case METER_SLIDING:
+			sliding_take(&m->u.sliding, &t->u.sliding, n);
+			break;
+	}
 }
 
 /* See meter.h. */
 void
 meter_take_return(Meter *m, MeterTake *t, int64_t n)
 {
-	bucket_take_return(&m->u.bucket, &t->u.bucket, n);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+		case METER_PACED:
+			bucket_take_return(&m->u.bucket, &t->u.bucket, n);
+			break;
+		case METER_WINDOW:
+			window_take_return(&m->u.window, &t->u.window, n);
+			break;
+		case METER_SLIDING:
+			sliding_take_return(&m->u.sliding, &t->u.sliding, n);
+			break;
+	}
 }
 
 /* See meter.h. */
 bool
 meter_is_full(const Meter *m)
 {
-	return bucket_is_full(&m->u.bucket);
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+		case METER_PACED:
+			return bucket_is_full(&m->u.bucket);
+		case METER_WINDOW:
+			return window_is_full(&m->u.window);
+		case METER_SLIDING:
+			return sliding_is_full(&m->u.sliding);
+	}
+	return false;
 }

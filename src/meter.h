@@ -3,18 +3,33 @@
  *		What one limit on a rate has spent, whatever its shape.  Pure, like
  *		bucket.h: no server headers, no locks, no clock, no errors.
  *
+ *		METER_BUCKET	bucket.h	refills steadily, up to a burst
+ *		METER_PACED		paced.h		lets calls pass evenly
+ *		METER_WINDOW	window.h	so much in each fixed window
+ *		METER_SLIDING	sliding.h	so much in any interval of one period
+ *
+ * The bound that each guarantees (G1) heads its file.
+ *
  * Callers settle a meter to now before they ask it or change it, pass both clocks
- * (now_ns is monotonic, wall_us counts from 2000-01-01 00:00 UTC), and hold
- * whatever lock protects it.  The shape of a meter never changes.
+ * (now_ns is monotonic, wall_us counts from 2000-01-01 00:00 UTC; whoever reads them
+ * one after the other reads that first), and hold whatever lock protects the meter.
+ * The shape of a meter never changes.
  */
 #ifndef QUOTA_METER_H
 #define QUOTA_METER_H
 
 #include "bucket.h"
+#include "paced.h"
+#include "sliding.h"
+#include "window.h"
 
+/* The same order as that of the kinds of limits. */
 typedef enum MeterShape
 {
-	METER_BUCKET				/* token bucket */
+	METER_BUCKET,
+	METER_PACED,
+	METER_WINDOW,
+	METER_SLIDING
 } MeterShape;
 
 /* What configuration says of a meter. */
@@ -23,6 +38,11 @@ typedef struct MeterRules
 	uint8_t		shape;			/* MeterShape */
 	int64_t		capacity;		/* units that can be there at once, >= 0 */
 	BucketRate	rate;			/* in the long run */
+	int64_t		period_ns;		/* window, sliding */
+	int64_t		anchor_us;		/* window: one begins then */
+	int64_t		largest;		/* paced: no call costs more than this and the
+								 * capacity; */
+	int64_t		dearest;		/* what calls are known to cost at most */
 } MeterRules;
 
 typedef struct Meter
@@ -30,7 +50,10 @@ typedef struct Meter
 	uint8_t		shape;			/* MeterShape */
 	union
 	{
-		Bucket		bucket;
+		Bucket		bucket;		/* also the first member of paced */
+		Paced		paced;
+		Window		window;
+		Sliding		sliding;
 	}			u;
 } Meter;
 
@@ -43,7 +66,9 @@ typedef struct MeterTake
 {
 	union
 	{
-		BucketTake	bucket;
+		BucketTake	bucket;		/* and paced */
+		WindowTake	window;
+		SlidingTake sliding;
 	}			u;
 } MeterTake;
 
@@ -70,13 +95,15 @@ extern void meter_configure(Meter *m, const MeterRules *rules,
 /* Does more come back by the rules than by those in force? */
 extern bool meter_is_slower(const Meter *m, const MeterRules *rules);
 
-/* Units left; negative: a debt.  And those that are not, by how it counts. */
+/* Units left; negative: a debt.  And those that are spent, by how it counts. */
 extern int64_t meter_level(const Meter *m);
 extern int64_t meter_spent(const Meter *m);
+/* The window it counts in; false if it has none. */
+extern bool meter_window(const Meter *m, int64_t *begin_ns, int64_t *end_ns);
 
 /*
- * Calls of so many units each (>= 1) that may be taken now, one after another,
- * such that "leave" units (>= 0) are left by the last.
+ * Calls of so many units each (>= 1) that may be taken now, one after another.
+ * Each finds "leave" units (>= 0) more than it needs.
  */
 extern int64_t meter_fit(const Meter *m, int64_t cost, int64_t leave);
 /*

@@ -20,6 +20,9 @@ static const char *const reason_names[] = {
 
 static const char *const kind_names[] = {
 	[QUOTA_TOKEN_BUCKET] = "token_bucket",
+	[QUOTA_LEAKY_BUCKET] = "leaky_bucket",
+	[QUOTA_FIXED_WINDOW] = "fixed_window",
+	[QUOTA_SLIDING_WINDOW] = "sliding_window",
 	[QUOTA_CONCURRENCY] = "concurrency",
 	[QUOTA_ALLOWANCE] = "allowance",
 };

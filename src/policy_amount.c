@@ -145,7 +145,7 @@ make_rate(Numeric amount, int64 period_ns)
 }
 
 /*
- * What a bucket of an external limit holds when nothing else is said: half of
+ * What a token bucket of an external limit holds when nothing else is said: half of
  * the safety margin, the other half being for calls that arrive late.
  */
 static int64
@@ -196,11 +196,14 @@ fill_amount(PolicyAmount *result, const PolicyLimit *limit,
 		effective = policy_product(documented, safety);
 	result->capacity = whole_units(effective);
 	result->per_period = result->capacity;
-	if (limit->kind != QUOTA_TOKEN_BUCKET)
+	if (quota_is_rate(limit->kind))
+		result->rate = make_rate(effective, limit->period_ns);
+	if (limit->kind != QUOTA_TOKEN_BUCKET && limit->kind != QUOTA_LEAKY_BUCKET)
 		return;
-	result->rate = make_rate(effective, limit->period_ns);
 	if (burst >= 0)
 		result->capacity = Min(burst, QUOTA_MAX_AMOUNT);
+	else if (limit->kind == QUOTA_LEAKY_BUCKET)
+		result->capacity = 1;
 	else if (limit->external && safety)
 		result->capacity = external_burst(documented, safety);
 }

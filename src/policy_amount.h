@@ -12,7 +12,7 @@ typedef struct PolicyAmount
 	bool		limited;		/* false: the limit does not apply at all */
 	int64		capacity;
 	int64		per_period;		/* whole units, without burst */
-	BucketRate	rate;			/* token_bucket */
+	BucketRate	rate;			/* of a rate */
 	int64		changed_ns;		/* the latest change of rows that took part */
 } PolicyAmount;
 

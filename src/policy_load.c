@@ -170,6 +170,7 @@ enforcement_of(const char *word)
 static void
 read_period(PolicyLimit *l, const ConfigScan *scan)
 {
+	l->anchor_us = config_int64(scan, LIMITS_ANCHOR, 0);
 	if (l->kind == QUOTA_ALLOWANCE)
 		l->calendar = config_calendar(scan);
 	else

@@ -22,7 +22,8 @@ typedef struct PolicyLimit
 	const char *unit;
 	QuotaKind	kind;
 	Numeric		amount;			/* NULL = no limit */
-	int64		period_ns;		/* token_bucket */
+	int64		period_ns;		/* of a rate */
+	TimestampTz anchor_us;		/* fixed_window */
 	CalendarRow calendar;		/* allowance */
 	int64		burst;			/* -1 = not given */
 	bool		per_seat;

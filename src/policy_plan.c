@@ -86,6 +86,39 @@ ever_free(const PolicyProvider *provider, const char *unit)
 	return false;
 }
 
+/* The most that a call of the provider costs by quota.costs, 0 = not known. */
+static int64
+dearest_at(const PolicyProvider *provider, const char *unit)
+{
+	int64		dearest = strcmp(unit, "request") == 0 ? 1 : 0;
+	ListCell   *lc;
+
+	foreach(lc, provider->costs)
+	{
+		const PolicyCost *c = lfirst(lc);
+
+		if (strcmp(c->unit, unit) == 0)
+			dearest = Max(dearest, c->cost);
+	}
+	return dearest;
+}
+
+/* The same of all calls that the limit counts. */
+static int64
+dearest_of(const PolicySource *s, const PolicyLimit *limit)
+{
+	int64		dearest = 0;
+	HASH_SEQ_STATUS status;
+	PolicyProvider *provider;
+
+	if (limit->provider)
+		return dearest_at(s->provider, limit->unit);
+	hash_seq_init(&status, s->rules->providers);
+	while ((provider = hash_seq_search(&status)) != NULL)
+		dearest = Max(dearest, dearest_at(provider, limit->unit));
+	return dearest;
+}
+
 /* ---- identities ---- */
 
 /* What the call says for the words of "per", in the order of ConfigPer. */
@@ -265,6 +298,27 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	identify(t, s, limit->provider, limit->per);
 }
 
+/* What the limit says of its meter. */
+static void
+fill_meter(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit,
+		   const PolicyAmount *amount)
+{
+	MeterRules *rules = &t->meter;
+
+	rules->shape = (MeterShape) limit->kind;
+	rules->capacity = amount->capacity;
+	rules->rate = amount->rate;
+	rules->period_ns = limit->period_ns;
+	rules->anchor_us = limit->anchor_us;
+	if (limit->kind != QUOTA_LEAKY_BUCKET)
+		return;
+	rules->largest = amount->per_period;
+	rules->dearest = dearest_of(s, limit);
+	/* a call that measures its units itself may cost all that one may */
+	if (rules->dearest == 0 || rules->dearest > amount->per_period)
+		rules->dearest = amount->per_period;
+}
+
 /* Adds the term of a limit, if it matches. */
 static void
 add_limit(Draft *d, const PolicyLimit *limit)
@@ -293,8 +347,8 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	t->cost = cost;
 	t->capacity = amount.capacity;
 	t->most_debt = Max(amount.capacity, amount.per_period);
-	t->meter.capacity = amount.capacity;
-	t->meter.rate = amount.rate;
+	if (quota_is_rate(limit->kind))
+		fill_meter(t, s, limit, &amount);
 	fill_since(t, s, limit, amount.changed_ns);
 }
 

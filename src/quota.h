@@ -48,7 +48,12 @@ typedef enum QuotaReason
 
 typedef enum QuotaKind
 {
+	/* of rates, in the order of MeterShape */
 	QUOTA_TOKEN_BUCKET,
+	QUOTA_LEAKY_BUCKET,
+	QUOTA_FIXED_WINDOW,
+	QUOTA_SLIDING_WINDOW,
+	/* of others */
 	QUOTA_CONCURRENCY,
 	QUOTA_ALLOWANCE
 } QuotaKind;
@@ -57,7 +62,7 @@ typedef enum QuotaKind
 static inline bool
 quota_is_rate(uint8 kind)
 {
-	return kind == QUOTA_TOKEN_BUCKET;
+	return kind <= QUOTA_SLIDING_WINDOW;
 }
 
 /* What a limit does with a call it has no room for; see enforce.h */

@@ -183,6 +183,23 @@ copy_bucket(const View *view, uint32 index, BucketRow *row)
 	return true;
 }
 
+/* Columns period_start and period_end; calendar: it has a period of one. */
+static void
+put_period(View *view, const QuotaBucket *b, bool calendar)
+{
+	int64		begin_ns;
+	int64		end_ns;
+
+	if (quota_is_rate(b->kind) && meter_window(&b->meter, &begin_ns, &end_ns))
+	{
+		put_instant(view, begin_ns);
+		put_instant(view, end_ns);
+		return;
+	}
+	put(view, TimestampTzGetDatum(b->period_start_us), !calendar);
+	put(view, TimestampTzGetDatum(b->period_end_us), !calendar);
+}
+
 /* Columns capacity, used, level, held, period_start, period_end. */
 static void
 put_amounts(View *view, const QuotaBucket *b)
@@ -199,10 +216,7 @@ put_amounts(View *view, const QuotaBucket *b)
 	put(view, Int64GetDatum(used), !loaded);
 	put(view, Int64GetDatum(level), !loaded);
 	put(view, Int64GetDatum(b->held), !loaded || !allowance);
-	put(view, TimestampTzGetDatum(b->period_start_us),
-		!loaded || !allowance || over);
-	put(view, TimestampTzGetDatum(b->period_end_us),
-		!loaded || !allowance || over);
+	put_period(view, b, loaded && allowance && !over);
 }
 
 /* Rows of quota.stat_buckets. */

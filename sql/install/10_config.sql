@@ -188,7 +188,7 @@ CREATE TABLE quota.limits (
 		AND pg_catalog.octet_length(unit) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT limits_unit_of_concurrency CHECK (kind OPERATOR(pg_catalog.<>) 'concurrency'
 		OR unit OPERATOR(pg_catalog.=) 'request'),
-	CONSTRAINT limits_kind_word CHECK (kind OPERATOR(pg_catalog.=) ANY (ARRAY['token_bucket', 'concurrency', 'allowance'])),
+	CONSTRAINT limits_kind_word CHECK (kind OPERATOR(pg_catalog.=) ANY (ARRAY['token_bucket', 'leaky_bucket', 'fixed_window', 'sliding_window', 'concurrency', 'allowance'])),
 	CONSTRAINT limits_amount_range CHECK (amount OPERATOR(pg_catalog.>=) 0::numeric
 		AND amount OPERATOR(pg_catalog.<=) 1000000000000000::numeric
 		AND pg_catalog.scale(pg_catalog.trim_scale(amount)) OPERATOR(pg_catalog.<=) 9),
@@ -198,9 +198,13 @@ CREATE TABLE quota.limits (
 		OPERATOR(pg_catalog.=) (kind OPERATOR(pg_catalog.=) 'concurrency')),
 	CONSTRAINT limits_burst_range CHECK (burst OPERATOR(pg_catalog.>=) 1
 		AND burst OPERATOR(pg_catalog.<=) 1000000000000000),
-	CONSTRAINT limits_burst_of_token_bucket CHECK (burst IS NULL OR kind OPERATOR(pg_catalog.=) 'token_bucket'),
-	CONSTRAINT limits_anchor_of_allowance CHECK (anchor IS NULL
-		OR (kind OPERATOR(pg_catalog.=) 'allowance' AND pg_catalog.isfinite(anchor))),
+	CONSTRAINT limits_burst_of_bucket CHECK (burst IS NULL
+		OR kind OPERATOR(pg_catalog.=) ANY (ARRAY['token_bucket', 'leaky_bucket'])),
+	CONSTRAINT limits_anchor_of_window_or_allowance CHECK (anchor IS NULL
+		OR (kind OPERATOR(pg_catalog.=) ANY (ARRAY['fixed_window', 'allowance']) AND pg_catalog.isfinite(anchor))),
+	CONSTRAINT limits_period_of_window_without_months CHECK (kind OPERATOR(pg_catalog.<>) 'fixed_window'
+		OR (pg_catalog.date_part('year', period) OPERATOR(pg_catalog.=) 0::double precision
+			AND pg_catalog.date_part('month', period) OPERATOR(pg_catalog.=) 0::double precision)),
 	CONSTRAINT limits_time_zone_of_allowance CHECK (time_zone IS NULL
 		OR kind OPERATOR(pg_catalog.=) 'allowance'),
 	CONSTRAINT limits_per_seat_per_tenant CHECK (NOT per_seat
@@ -218,11 +222,11 @@ COMMENT ON COLUMN quota.limits.name IS 'Name of the limit.';
 COMMENT ON COLUMN quota.limits.endpoint IS 'Calls to these endpoints: a pattern in which * stands for any text; NULL = all calls.';
 COMMENT ON COLUMN quota.limits.per IS 'Changing it makes other buckets, in which nothing is spent. Every tenant, user, connection, resource, endpoint or class has a bucket of its own; several words: every combination; none: all share one. A limit per user, connection or resource does not apply to a call that names none.';
 COMMENT ON COLUMN quota.limits.unit IS 'What is counted; quota.costs says how much of it a call costs. Changing it keeps what was spent, as so many of the new unit.';
-COMMENT ON COLUMN quota.limits.kind IS 'Each kind has buckets of its own; changing it and back finds the old ones. token_bucket: amount per period, refilled steadily; concurrency: amount calls at a time; allowance: amount per calendar period, kept in the ledger.';
+COMMENT ON COLUMN quota.limits.kind IS 'Each kind has buckets of its own; changing it and back finds the old ones. What each guarantees: token_bucket: in any interval of length d at most burst + amount / period x d. leaky_bucket (evenly paced): at most amount / period x d + burst, or + the dearest call if that is more; a call goes out as soon as what it costs, or all of burst, is there, and those after it wait for as long as it is worth; one call may cost up to a whole amount. fixed_window: in each window of a period at most amount; so in any interval of length d at most amount x (d / period, rounded down, + 2). sliding_window: in any interval as long as the period at most amount; up to an amount of 16 exactly that, of more what was used comes back up to 1/15 of the period late. concurrency: at no time more than amount calls between admission and the end of their permit. allowance: in no calendar period more than amount plus what was granted, kept in the ledger. Of leaky_bucket and the windows what is settled beyond the estimate is a debt: until it has leaked, its window ended, or it is a period old. After a crash a bucket holds what would have refilled since, a window that may have begun before counts as used up, and all of a sliding window as used at the restart.';
 COMMENT ON COLUMN quota.limits.amount IS 'Units; NULL = no limit (quota.tier_limits and quota.tenant_limits may set one), 0 = closed. At most 1e15, at most nine decimals, and a rate that is a fraction of 64-bit numbers.';
-COMMENT ON COLUMN quota.limits.period IS 'token_bucket: time in which the amount refills, a month counting 30 days. allowance: n months (years) or n days (weeks) of the calendar in time_zone, or n hours, minutes and seconds that pass whatever clocks show; not a mixture (22023). concurrency: none.';
-COMMENT ON COLUMN quota.limits.burst IS 'token_bucket: units that can be taken at once. NULL = the amount, or for an external limit half of what safety leaves out: amount x (1 - safety) / 2, at least 1.';
-COMMENT ON COLUMN quota.limits.anchor IS 'allowance: a time when a period starts; NULL = 2000-01-01 00:00 in time_zone, a Saturday. Periods before and after are counted from it in local time: months after the 31st start on the 31st or the last day of a shorter month. One that would start at a time which clocks skip starts at the end of the gap, one at a time that comes twice at the first. A new anchor, period or time zone acts at once; while permits or transactions hold charges of the old period that one goes on until it ends.';
+COMMENT ON COLUMN quota.limits.period IS 'token_bucket, leaky_bucket: time in which the amount refills; sliding_window: the length of the interval; both may name months, of 30 days each. fixed_window: the length of a window, without months, a day always counting 24 hours. allowance: n months (years) or n days (weeks) of the calendar in time_zone, or n hours, minutes and seconds that pass whatever clocks show; not a mixture (22023). concurrency: none.';
+COMMENT ON COLUMN quota.limits.burst IS 'token_bucket: units that can be taken at once. NULL = the amount, or for an external limit half of what safety leaves out: amount x (1 - safety) / 2, at least 1. leaky_bucket: units by which calls may be early; NULL = 1. Others have none (23514).';
+COMMENT ON COLUMN quota.limits.anchor IS 'allowance: a time when a period starts; NULL = 2000-01-01 00:00 in time_zone, a Saturday. Periods before and after are counted from it in local time: months after the 31st start on the 31st or the last day of a shorter month. One that would start at a time which clocks skip starts at the end of the gap, one at a time that comes twice at the first. A new anchor, period or time zone acts at once; while permits or transactions hold charges of the old period that one goes on until it ends. fixed_window: a time when a window starts; NULL = 2000-01-01 00:00 UTC. When the wall clock is stepped, or anchor or period is changed, a window may last up to two periods, never less than one.';
 COMMENT ON COLUMN quota.limits.time_zone IS 'allowance: in whose local time days and months are counted, by a name as SET timezone takes it (Europe/Paris); NULL = UTC. A name this server does not know is refused (22023); if its time zone data is changed and lacks the name later, calls that meet the limit fail (55000). A session learns of changed data when it is started anew.';
 COMMENT ON COLUMN quota.limits.per_seat IS 'The amount is multiplied by the tenant''s seats; needs per to include tenant.';
 COMMENT ON COLUMN quota.limits.external IS 'The provider''s own rule: the provider''s safety applies. NULL = yes unless per includes tenant or there is no provider.';
@@ -265,7 +269,7 @@ COMMENT ON INDEX quota.tier_limits_key IS 'A tier has one row for a limit.';
 COMMENT ON COLUMN quota.tier_limits.provider IS 'Provider of the limit; NULL for a limit across providers.';
 COMMENT ON COLUMN quota.tier_limits.name IS 'Name of the limit.';
 COMMENT ON COLUMN quota.tier_limits.amount IS 'Instead of the limit''s amount; NULL = as it is.';
-COMMENT ON COLUMN quota.tier_limits.burst IS 'Instead of the limit''s burst (token_bucket); NULL = as it is.';
+COMMENT ON COLUMN quota.tier_limits.burst IS 'Instead of the limit''s burst (token_bucket, leaky_bucket); NULL = as it is.';
 COMMENT ON COLUMN quota.tier_limits.multiplier IS 'Multiplies the amount of this row, or else of the limit; NULL = 1. Above 0, at most 1000000 and six decimals.';
 COMMENT ON COLUMN quota.tier_limits.changed_epoch IS 'Internal: between which crashes the rate last changed.';
 COMMENT ON COLUMN quota.tier_limits.changed_ns IS 'Internal: when the rate last changed, by the clock of rates.';
@@ -306,7 +310,7 @@ COMMENT ON COLUMN quota.tenant_limits.tenant IS 'The tenant.';
 COMMENT ON COLUMN quota.tenant_limits.provider IS 'Provider of the limit; NULL for a limit across providers.';
 COMMENT ON COLUMN quota.tenant_limits.name IS 'Name of the limit.';
 COMMENT ON COLUMN quota.tenant_limits.amount IS 'Instead of the amount by the tier or the limit; NULL = as it is.';
-COMMENT ON COLUMN quota.tenant_limits.burst IS 'Instead of the burst by the tier or the limit (token_bucket); NULL = as it is.';
+COMMENT ON COLUMN quota.tenant_limits.burst IS 'Instead of the burst by the tier or the limit (token_bucket, leaky_bucket); NULL = as it is.';
 COMMENT ON COLUMN quota.tenant_limits.multiplier IS 'Multiplies the amount of this row, or else of the tier or the limit; NULL = 1. Above 0, at most 1000000 and six decimals.';
 COMMENT ON COLUMN quota.tenant_limits.changed_epoch IS 'Internal: between which crashes the rate last changed.';
 COMMENT ON COLUMN quota.tenant_limits.changed_ns IS 'Internal: when the rate last changed, by the clock of rates.';

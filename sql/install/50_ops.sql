@@ -64,18 +64,18 @@ COMMENT ON COLUMN quota.stat_buckets.bucket IS
 COMMENT ON COLUMN quota.stat_buckets.tenant IS
 'The tenant that has the bucket for itself; NULL when others share it.';
 COMMENT ON COLUMN quota.stat_buckets.kind IS
-'token_bucket, concurrency or allowance.';
+'Kind of the limit.';
 COMMENT ON COLUMN quota.stat_buckets.capacity IS
 'Units, as of the last decision.';
 COMMENT ON COLUMN quota.stat_buckets.used IS
-'Units spent and not refilled; in flight; or charged in this period. NULL while an allowance has not been read from its rows.';
-COMMENT ON COLUMN quota.stat_buckets.level IS 'Units left now.';
+'Units spent and not refilled; taken in this window, or in the last period of a sliding one; in flight; or charged in this period. NULL while an allowance has not been read from its rows.';
+COMMENT ON COLUMN quota.stat_buckets.level IS 'Units left now; negative: a debt, of calls that cost more than was there or than was estimated.';
 COMMENT ON COLUMN quota.stat_buckets.held IS
 'Allowance: units of used that are held by open permits.';
 COMMENT ON COLUMN quota.stat_buckets.period_start IS
-'Allowance: the current period; NULL before its first call.';
+'Allowance: the current period; NULL before its first call. fixed_window: when the window began.';
 COMMENT ON COLUMN quota.stat_buckets.period_end IS
-'Allowance: when the next period starts.';
+'Allowance, fixed_window: when the next period or window starts.';
 COMMENT ON COLUMN quota.stat_buckets.unknown_until IS
 'Concurrency, after a crash: what was in flight is unknown until then, so all of it counts as in flight.';
 COMMENT ON COLUMN quota.stat_buckets.admitted IS

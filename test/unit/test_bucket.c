@@ -13,6 +13,7 @@
  *-------------------------------------------------------------------------
  */
 #include "unit.h"
+#include "random.h"
 #include "bucket.h"
 
 __extension__ typedef __int128 wide;
@@ -796,36 +797,7 @@ UNIT_TEST(the_same_configuration_is_just_a_settlement)
 	CHECK_EQ(b.settled_ns, settled.settled_ns);
 }
 
-/* ---------- random numbers, the same ones in every run ---------- */
-
-static uint64_t random_state = 20260101;
-
-static uint64_t
-random64(void)
-{
-	random_state ^= random_state >> 12;
-	random_state ^= random_state << 25;
-	random_state ^= random_state >> 27;
-	return random_state * UINT64_C(2685821657736338717);
-}
-
-/* from 0 to n - 1 */
-static int64_t
-random_below(int64_t n)
-{
-	return (int64_t) (random64() % (uint64_t) n);
-}
-
-/* from 0 to n - 1, of any magnitude */
-static int64_t
-random_magnitude(int64_t n)
-{
-	int			bits = 0;
-
-	while (bits < 62 && (INT64_C(1) << bits) < n)
-		bits++;
-	return random_below(INT64_C(1) << random_below(bits + 1)) % n;
-}
+/* ---------- random histories ---------- */
 
 /*
  * Every denominator that random_rate makes divides GRID, so everything exact
