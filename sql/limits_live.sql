@@ -138,7 +138,7 @@ DELETE FROM quota.limits WHERE provider = 'live' AND name <> 'month';
 SELECT quota_settle(:p, units => '{"request": 1}');
 INSERT INTO quota.limits SELECT * FROM live_limits WHERE name <> 'month';
 SELECT * FROM live;
-SELECT limit_name, used FROM quota.stat_buckets WHERE provider = 'live' AND bucket = 'live_a' ORDER BY 1;
+SELECT limit_name, used FROM quota.stat_buckets WHERE provider = 'live' AND bucket = 'live_a' ORDER BY 1, 2;
 SELECT * FROM quota_audit();
 -- a permit taken under a limit that is gone ends as any other
 SELECT permit AS p FROM quota_acquire('live_b', 'live', n => 7) \gset

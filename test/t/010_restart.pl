@@ -45,11 +45,18 @@ $node->safe_psql(
 			(NULL, 'slots everywhere', 'concurrency', 1000, '{tenant}', '10 min');
 	INSERT INTO quota.limits (provider, name, kind, amount, period, per)
 		VALUES ('q', 'credits', 'allowance', 1000, '1 month', '{tenant}');
+	INSERT INTO quota.providers (provider, safety) VALUES ('kinds', 1);
+	INSERT INTO quota.limits (provider, name, kind, amount, period)
+		VALUES ('kinds', 'pace', 'leaky_bucket', 60, '1 min'),
+			('kinds', 'window', 'fixed_window', 100, '1 min'),
+			('kinds', 'sliding', 'sliding_window', 100, '1 min');
 });
 
 # ---- what was known is known again ----
 
 is(spend(60), 't', 'spends');
+psql_value($node,
+	q{SELECT (quota_acquire('t', 'kinds', units => '{"request": 7}')).admitted});
 is(spend(60), 'f', 'and is refused');
 my $permit =
   psql_value($node, "SELECT (quota_acquire('t', 'q', n => 3)).permit");

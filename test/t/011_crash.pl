@@ -41,6 +41,14 @@ $node->safe_psql(
 		VALUES ('slots', 'slots', 'concurrency', 5, '1 min');
 	INSERT INTO quota.limits (provider, name, kind, amount, period, per)
 		VALUES ('credits', 'credits', 'allowance', 10, '1 month', '{tenant}');
+	INSERT INTO quota.providers (provider, safety)
+		VALUES ('window', 1), ('sliding', 1), ('pace', 1);
+	INSERT INTO quota.limits (provider, name, kind, amount, period)
+		VALUES ('window', 'window', 'fixed_window', 10, '1 hour'),
+			('sliding', 'sliding', 'sliding_window', 10, '1 hour'),
+			('pace', 'pace', 'leaky_bucket', 10, '1 hour');
+	INSERT INTO quota.costs (provider, endpoint, unit, cost)
+		VALUES ('pace', 'dear', 'request', 5);
 });
 clock_set($node, '2020-01-15 00:00:00+00');
 is(acquire($_), 'ok', "a call to $_") foreach qw(rate slots credits);
@@ -50,13 +58,18 @@ kill_backend();
 
 # Stops the clock, in the period of the credits; to the past, as a step forward
 # would be an hour to refill in.
-clock_set($node, '2020-01-15 00:00:00+00');
+clock_set($node, '2020-01-15 00:10:00+00');
 
 is(acquire('rate'), 'rate_limited',
 	'a rate holds what would have refilled since the crash');
 is(acquire('slots'), 'concurrency_limited',
 	'what was in flight counts until its lifetime ends');
 is(acquire('credits'), 'ok', 'credits go on');
+is(acquire('window'), 'rate_limited',
+	'a window that may have begun before the crash is used up');
+is(acquire('sliding'), 'rate_limited', 'a sliding one as well');
+is(acquire('pace'), 'rate_limited',
+	'of a leaky bucket the dearest call may just have gone');
 is( psql_value(
 		$node,
 		"SELECT used FROM quota.stat_buckets WHERE limit_name = 'credits'"),
@@ -75,10 +88,27 @@ is(acquire('slots'), 'ok', 'then lost permits are forgotten');
 clock_advance($node, '5 min');
 is(acquire('rate'), 'ok', 'a rate refills');
 is(acquire('rate'), 'rate_limited', 'no faster than it should');
+is(acquire('pace'), 'rate_limited', 'of which the debt has not leaked yet');
 
 # an immediate shutdown is a crash as well
 $node->restart;
 is(acquire('rate'), 'rate_limited', 'a clean restart later is exact');
+clock_advance($node, '24 min');
+is(acquire('pace'), 'ok', 'then it has');
+is(acquire('window'), 'rate_limited', 'the window lasts');
+clock_advance($node, '19 min 59 s');
+is(acquire('window'), 'rate_limited', 'to its end');
+is(acquire('sliding'), 'rate_limited', 'which is not that of the sliding one');
+clock_advance($node, '1 s');
+is(acquire('window'), 'ok', 'the next window is whole');
+is( psql_value(
+		$node,
+		"SELECT level FROM quota_explain('t', 'window')"),
+	'9',
+	'and counts');
+clock_advance($node, '10 min');
+is(acquire('sliding'), 'ok',
+	'the sliding one counts from the first decision after the crash');
 crash($node);
 clock_set($node, '2020-01-15 00:00:00+00');
 is(acquire('new'), 'rate_limited', 'what was new has become old');
