@@ -89,6 +89,33 @@ UPDATE quota.tenants SET suspended = true WHERE tenant = 'enforce_a';
 SELECT admitted, reason FROM quota_acquire('enforce_a', 'enforce');
 UPDATE quota.tenants SET suspended = false WHERE tenant = 'enforce_a';
 
+-- the other rates: what one lets through is owed until its window ends, until it is a period
+-- old, and until it has leaked; never more than a period's amount
+INSERT INTO quota.providers (provider, safety) VALUES ('enforce_rates', 1);
+INSERT INTO quota.limits (provider, name, kind, amount, period, enforcement) VALUES
+	('enforce_rates', 'paced', 'leaky_bucket', 10, '10 s', 'soft'),
+	('enforce_rates', 'sliding', 'sliding_window', 10, '10 s', 'soft'),
+	('enforce_rates', 'window', 'fixed_window', 10, '10 s', 'soft');
+CREATE VIEW enforce_rates AS
+	SELECT limit_name, level, reason, not_before - quota_clock() AS wait
+	FROM quota_explain('enforce_a', 'enforce_rates') ORDER BY limit_name;
+SELECT quota_clock_set('2026-04-01 01:00:00+00');
+SELECT reason FROM quota_acquire('enforce_a', 'enforce_rates', n => 8);
+SELECT quota_clock_advance('4 s');
+SELECT reason FROM quota_acquire('enforce_a', 'enforce_rates', n => 4);
+SELECT * FROM enforce_rates;
+SELECT reason FROM quota_acquire('enforce_a', 'enforce_rates', n => 1000);
+SELECT * FROM enforce_rates;
+SELECT quota_clock_advance('6 s');
+SELECT * FROM enforce_rates;
+SELECT quota_clock_advance('4 s');
+SELECT * FROM enforce_rates;
+UPDATE quota.limits SET enforcement = 'shadow' WHERE provider = 'enforce_rates';
+SELECT quota_clock_advance('16 s');
+SELECT (quota_acquire('enforce_a', 'enforce_rates')).reason, count(*) FROM generate_series(1, 25) GROUP BY 1;
+SELECT limit_name, used, level, would_refuse FROM quota.stat_buckets WHERE provider = 'enforce_rates' ORDER BY 1;
+DROP VIEW enforce_rates;
+
 -- calls in flight: a soft limit counts them all, a shadow those that have a permit
 INSERT INTO quota.limits (provider, name, kind, amount, enforcement) VALUES
 	('enforce_flight', 'slots', 'concurrency', 2, 'soft');

@@ -5,15 +5,19 @@ SELECT quota_clock_set('2026-07-01 00:00:00+00');
 INSERT INTO quota.tiers (tier) VALUES ('live'), ('live_gold');
 INSERT INTO quota.tenants (tenant, tier) VALUES ('live_a', 'live'), ('live_b', 'live');
 INSERT INTO quota.providers (provider, safety) VALUES ('live', 1);
--- one per second each; permits outlive the test
-INSERT INTO quota.limits (provider, name, per, kind, amount, period, permit_lifetime) VALUES
-	('live', 'bucket', '{tenant}', 'token_bucket', 100, '100 s', '1 day'),
-	('live', 'slots', '{tenant}', 'concurrency', 100, NULL, '1 day'),
-	('live', 'month', '{tenant}', 'allowance', 100, '1 month', '1 day');
+-- 100, and one per second or all of them after 100; permits outlive the test
+INSERT INTO quota.limits (provider, name, per, kind, amount, period, burst, permit_lifetime) VALUES
+	('live', 'bucket', '{tenant}', 'token_bucket', 100, '100 s', NULL, '1 day'),
+	('live', 'paced', '{tenant}', 'leaky_bucket', 100, '100 s', 100, '1 day'),
+	('live', 'window', '{tenant}', 'fixed_window', 100, '100 s', NULL, '1 day'),
+	('live', 'sliding', '{tenant}', 'sliding_window', 100, '100 s', NULL, '1 day'),
+	('live', 'slots', '{tenant}', 'concurrency', 100, NULL, NULL, '1 day'),
+	('live', 'month', '{tenant}', 'allowance', 100, '1 month', NULL, '1 day');
 CREATE VIEW live AS
 	SELECT limit_name, level, capacity FROM quota_explain('live_a', 'live') ORDER BY limit_name;
 CREATE PROCEDURE live_amount(amount numeric) LANGUAGE sql AS
-	'UPDATE quota.limits SET amount = $1 WHERE provider = ''live''';
+	'UPDATE quota.limits SET amount = $1,
+		burst = CASE kind WHEN ''leaky_bucket'' THEN nullif($1, 0) END WHERE provider = ''live''';
 
 -- raised: the difference at once; back: as before
 SELECT granted, permit AS p FROM quota_acquire('live_a', 'live', n => 60) \gset
@@ -22,7 +26,8 @@ CALL live_amount(150);
 SELECT * FROM live;
 CALL live_amount(100);
 SELECT * FROM live;
--- cut: clamped, and what is in flight or charged is so all the same; up and down gains nothing
+-- cut: a token bucket is clamped, the others keep what was spent, is in flight or charged as a debt;
+-- up and down gains nothing
 CALL live_amount(50);
 SELECT * FROM live;
 SELECT reason, limit_name FROM quota_acquire('live_a', 'live');
@@ -77,21 +82,25 @@ SELECT * FROM live;
 UPDATE quota.tenants SET tier = 'live' WHERE tenant = 'live_a';
 SELECT * FROM live;
 -- safety, of the provider's own rules
-UPDATE quota.limits SET external = true, burst = CASE kind WHEN 'token_bucket' THEN 100 END
+UPDATE quota.limits SET external = true, burst = CASE WHEN kind IN ('token_bucket', 'leaky_bucket') THEN 100 END
 WHERE provider = 'live';
 UPDATE quota.providers SET safety = 0.5 WHERE provider = 'live';
 SELECT * FROM live;
 UPDATE quota.providers SET safety = 1 WHERE provider = 'live';
 SELECT * FROM live;
-UPDATE quota.limits SET external = NULL, burst = NULL WHERE provider = 'live';
+UPDATE quota.limits SET external = NULL, burst = CASE kind WHEN 'leaky_bucket' THEN 100 END WHERE provider = 'live';
 SELECT * FROM live;
 
--- a longer period: the slower rate holds from now on
-UPDATE quota.limits SET period = '200 s' WHERE provider = 'live' AND name = 'bucket';
+-- a longer period: the slower rate holds from now on; windows last as long as the period
+-- in force at their end
+UPDATE quota.limits SET period = '200 s' WHERE provider = 'live' AND period = '100 s';
 SELECT quota_clock_advance('10 s');
-SELECT * FROM live WHERE limit_name = 'bucket';
-UPDATE quota.limits SET period = '100 s' WHERE provider = 'live' AND name = 'bucket';
-SELECT * FROM live WHERE limit_name = 'bucket';
+SELECT * FROM live;
+SELECT quota_clock_advance('60 s');
+SELECT * FROM live;
+UPDATE quota.limits SET period = '100 s' WHERE provider = 'live' AND period = '200 s';
+SELECT * FROM live;
+SELECT granted FROM quota_acquire('live_a', 'live', n => 30, "user" => 'again') AS a;
 
 -- another unit: what was spent counts as so many of that; calls that cost none don't meet it
 UPDATE quota.limits SET unit = 'token' WHERE provider = 'live' AND kind <> 'concurrency';

@@ -109,6 +109,44 @@ SELECT quota_settle(:p, units => '{"output_token": 20}');
 COMMIT;
 SELECT level FROM settle WHERE limit_name = 'output';
 
+-- other rates: less returns to the same window only, more is charged to the present one
+INSERT INTO quota.providers (provider, safety) VALUES ('settle_rates', 1);
+INSERT INTO quota.limits (provider, name, unit, kind, amount, period) VALUES
+	('settle_rates', 'paced', 'token', 'leaky_bucket', 100, '100 s'),
+	('settle_rates', 'sliding', 'token', 'sliding_window', 100, '100 s'),
+	('settle_rates', 'window', 'token', 'fixed_window', 100, '100 s');
+CREATE VIEW settle_rates AS
+	SELECT limit_name, level FROM quota_explain('settle_a', 'settle_rates', units => '{"token": 1}') ORDER BY 1;
+SELECT quota_clock_set('2026-08-03 00:00:00+00');
+SELECT permit AS p FROM quota_acquire('settle_a', 'settle_rates', units => '{"token": 60}') \gset
+SELECT quota_clock_advance('10 s');
+SELECT quota_settle(:p, units => '{"token": 20}');
+SELECT * FROM settle_rates;
+SELECT permit AS p FROM quota_acquire('settle_a', 'settle_rates', units => '{"token": 0}') \gset
+SELECT quota_clock_advance('20 s');
+BEGIN;
+SELECT quota_settle(:p, units => '{"token": 1000}');
+SELECT * FROM settle_rates;
+ROLLBACK;
+SELECT * FROM settle_rates;
+SELECT quota_settle(:p, units => '{"token": 1000}');
+SELECT * FROM settle_rates;
+SELECT quota_clock_advance('70 s');
+SELECT * FROM settle_rates;
+SELECT quota_clock_advance('30 s');
+SELECT * FROM settle_rates;
+SELECT quota_clock_advance('140 s');
+SELECT permit AS p FROM quota_acquire('settle_a', 'settle_rates', units => '{"token": 90}') \gset
+SELECT quota_clock_advance('50 s');
+SELECT quota_settle(:p, units => '{"token": 10}');
+SELECT * FROM settle_rates;
+SELECT quota_clock_advance('1 h');
+SELECT permit AS p FROM quota_acquire('settle_a', 'settle_rates', units => '{"token": 50}') \gset
+SELECT quota_clock_advance('59 s');
+SELECT quota_settle(:p, units => '{"token": 80}');
+SELECT * FROM settle_rates;
+DROP VIEW settle_rates;
+
 -- a call that measured nothing and has a permit for other reasons: settling names the units
 SELECT permit FROM quota_acquire('settle_a', 'settle');
 INSERT INTO quota.limits (provider, name, kind, amount) VALUES ('settle', 'slots', 'concurrency', 5);
