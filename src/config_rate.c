@@ -24,6 +24,7 @@
 typedef struct RateRow
 {
 	const char *provider;
+	const char *account;
 	const char *name;
 	Numeric		amount;			/* NULL = none */
 	int64		period_ns;
@@ -64,37 +65,78 @@ read_limit(const ConfigScan *scan, RateRow *limit)
 		return false;
 	limit->period_ns = config_interval_ns(scan, LIMITS_PERIOD);
 	limit->provider = config_text(scan, LIMITS_PROVIDER);
+	limit->account = config_text(scan, LIMITS_ACCOUNT);
 	limit->name = config_text(scan, LIMITS_NAME);
 	limit->amount = usable(scan, LIMITS_AMOUNT, QUOTA_MAX_AMOUNT);
-	limit->external = limit->provider &&
+	limit->external = (limit->provider || limit->account) &&
 		config_bool(scan, LIMITS_EXTERNAL,
 					(config_per(scan, LIMITS_PER) & PER_TENANT) == 0);
 	return limit->period_ns > 0 && limit->name;
 }
 
-/* Safety of a provider; NULL when it has no row. */
+/* What a row of quota.providers says of limits. */
+typedef struct ProviderRow
+{
+	const char *provider;
+	const char *account;
+	Numeric		safety;			/* NULL = nonsense */
+} ProviderRow;
+
+static ProviderRow
+read_provider(const ConfigScan *scan)
+{
+	ProviderRow row;
+
+	row.provider = config_text(scan, PROVIDERS_PROVIDER);
+	row.account = config_text(scan, PROVIDERS_ACCOUNT);
+	if (row.account == NULL)
+		row.account = row.provider;
+	row.safety = usable(scan, PROVIDERS_SAFETY, 1);
+	return row;
+}
+
+/* The row is one of those that an external limit goes by. */
+static bool
+goes_by(const RateRow *limit, const ProviderRow *row)
+{
+	return limit->provider ? config_same_name(row->provider, limit->provider)
+		: limit->account && config_same_name(row->account, limit->account);
+}
+
+/*
+ * The lowest safety of the providers that an external limit is for, one of which
+ * (NULL = none) is about to be what "now" says; NULL when there are none.
+ */
 static Numeric
-safety_of(const char *provider)
+safety_of(const RateRow *limit, const ProviderRow *now)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	ConfigScan	scan;
-	Numeric		safety = NULL;
+	Numeric		safety = now && goes_by(limit, now) ? now->safety : NULL;
 
 	config_scan_begin(&scan, QUOTA_REL_PROVIDERS, QUOTA_N_RELATIONS, NULL,
 					  snapshot);
-	while (safety == NULL && config_scan_next(&scan))
-		if (config_same_name(config_text(&scan, PROVIDERS_PROVIDER), provider))
-			safety = config_numeric(&scan, PROVIDERS_SAFETY);
+	while (config_scan_next(&scan))
+	{
+		ProviderRow row = read_provider(&scan);
+
+		if (row.safety == NULL || !goes_by(limit, &row) ||
+			(now && config_same_name(now->provider, row.provider)))
+			continue;
+		safety = safety ? policy_smaller(safety, row.safety) : row.safety;
+	}
 	config_scan_end(&scan);
 	UnregisterSnapshot(snapshot);
 	return safety;
 }
 
-/* 22023; amount or safety may be NULL. */
+/* 22023; amount may be NULL, now as above. */
 static void
-check(const RateRow *limit, Numeric amount, Numeric safety)
+check(const RateRow *limit, Numeric amount, const ProviderRow *now)
 {
-	if (amount && safety && limit->external)
+	Numeric		safety = amount && limit->external ? safety_of(limit, now) : NULL;
+
+	if (safety)
 		amount = policy_product(amount, safety);
 	if (amount == NULL || policy_rate_is_exact(amount, limit->period_ns))
 		return;
@@ -108,21 +150,41 @@ check(const RateRow *limit, Numeric amount, Numeric safety)
 			 errhint("Use fewer decimals (six fit up to an hour, five a day, three a month), or a shorter period and the amount that belongs to it.")));
 }
 
-/* A row of quota.limits, with the safety of its provider; 22023. */
+/* A row of quota.limits, with the safety of its provider or account; 22023. */
 static void
 check_limit(const ConfigScan *row)
 {
 	RateRow		limit;
 
-	if (read_limit(row, &limit) && limit.amount)
-		check(&limit, limit.amount,
-			  limit.external ? safety_of(limit.provider) : NULL);
+	if (read_limit(row, &limit))
+		check(&limit, limit.amount, NULL);
 }
 
-/* All limits of a provider with its new safety, or one with an override. */
+/* The external limits that go by a provider, with its row as it will be; 22023. */
 static void
-check_limits(const char *provider, const char *name, Numeric safety,
-			 Numeric amount, Numeric multiplier)
+check_provider(const ConfigScan *row)
+{
+	ProviderRow now = read_provider(row);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ConfigScan	scan;
+
+	config_scan_begin(&scan, QUOTA_REL_LIMITS, QUOTA_N_RELATIONS, NULL,
+					  snapshot);
+	while (config_scan_next(&scan))
+	{
+		RateRow		limit;
+
+		if (read_limit(&scan, &limit) && limit.external && goes_by(&limit, &now))
+			check(&limit, limit.amount, &now);
+	}
+	config_scan_end(&scan);
+	UnregisterSnapshot(snapshot);
+}
+
+/* The limit of a provider (NULL = none) and name with an override; 22023. */
+static void
+check_override(const char *provider, const char *name, Numeric amount,
+			   Numeric multiplier)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	ConfigScan	scan;
@@ -135,13 +197,13 @@ check_limits(const char *provider, const char *name, Numeric safety,
 		Numeric		effective;
 
 		if (!config_same_name(config_text(&scan, LIMITS_PROVIDER), provider) ||
-			(name && !config_same_name(config_text(&scan, LIMITS_NAME), name)) ||
+			!config_same_name(config_text(&scan, LIMITS_NAME), name) ||
 			!read_limit(&scan, &limit))
 			continue;
 		effective = amount ? amount : limit.amount;
 		if (effective && multiplier)
 			effective = policy_product(effective, multiplier);
-		check(&limit, effective, safety);
+		check(&limit, effective, NULL);
 	}
 	config_scan_end(&scan);
 	UnregisterSnapshot(snapshot);
@@ -157,17 +219,14 @@ config_check_rate(QuotaRelation rel, TupleDesc desc, HeapTuple tuple)
 	if (rel == QUOTA_REL_LIMITS)
 		check_limit(&row);
 	else if (rel == QUOTA_REL_PROVIDERS)
-		check_limits(config_text(&row, PROVIDERS_PROVIDER), NULL,
-					 usable(&row, PROVIDERS_SAFETY, 1), NULL, NULL);
+		check_provider(&row);
 	else
 	{
-		const char *provider = config_text(&row, OVERRIDES_PROVIDER);
 		Numeric		amount = usable(&row, OVERRIDES_AMOUNT, QUOTA_MAX_AMOUNT);
 		Numeric		multiplier = usable(&row, OVERRIDES_MULTIPLIER, 1000000);
 
 		if ((amount || multiplier) && !row.nulls[OVERRIDES_NAME - 1])
-			check_limits(provider, config_text(&row, OVERRIDES_NAME),
-						 provider ? safety_of(provider) : NULL, amount,
-						 multiplier);
+			check_override(config_text(&row, OVERRIDES_PROVIDER),
+						   config_text(&row, OVERRIDES_NAME), amount, multiplier);
 	}
 }

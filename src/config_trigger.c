@@ -225,6 +225,16 @@ override_dropped(TriggerData *td)
 	return false;
 }
 
+/* Has an account lost the provider, and maybe the lowest safety of its own? */
+static bool
+account_left(TriggerData *td)
+{
+	return TRIGGER_FIRED_BY_DELETE(td->tg_event) ||
+		(TRIGGER_FIRED_BY_UPDATE(td->tg_event) &&
+		 !same_column(RelationGetDescr(td->tg_relation), PROVIDERS_ACCOUNT,
+					  td->tg_trigtuple, td->tg_newtuple));
+}
+
 /* Notes the change of one row. */
 static void
 note_row(TriggerData *td)
@@ -242,8 +252,10 @@ note_row(TriggerData *td)
 	else
 		change_note(relid == quota_relation(QUOTA_REL_TIERS) ? CHANGE_WEIGHTS
 					: CHANGE_GLOBAL, NULL, false,
-					relid == quota_relation(QUOTA_REL_TIER_LIMITS) &&
-					override_dropped(td));
+					(relid == quota_relation(QUOTA_REL_TIER_LIMITS) &&
+					 override_dropped(td)) ||
+					(relid == quota_relation(QUOTA_REL_PROVIDERS) &&
+					 account_left(td)));
 }
 
 /*

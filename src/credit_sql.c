@@ -113,7 +113,7 @@ named_allowance(const char *tenant, const char *provider, const char *name,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no allowance \"%s\" applies here", name),
 				 errdetail("It must be a limit of kind allowance that a call with this tenant, provider and endpoint meets, with an amount that is not null."),
-				 errhint("Limits across providers are named with provider null.")));
+				 errhint("Limits across providers or of an account are named with provider null.")));
 	memset(entry, 0, sizeof(*entry));
 	memcpy(entry->account, term->account, QUOTA_ACCOUNT_LEN);
 	entry->provider = provider;

@@ -40,13 +40,20 @@ policy_times(Numeric a, int64 n)
 	return policy_product(a, int64_to_numeric(n));
 }
 
+/* See policy_amount.h. */
+Numeric
+policy_smaller(Numeric a, Numeric b)
+{
+	return DatumGetNumeric(DirectFunctionCall2(numeric_smaller,
+											   NumericGetDatum(a),
+											   NumericGetDatum(b)));
+}
+
 /* The smaller of a and n. */
 static Numeric
 at_most(Numeric a, int64 n)
 {
-	return DatumGetNumeric(DirectFunctionCall2(numeric_smaller,
-											   NumericGetDatum(a),
-											   NumericGetDatum(int64_to_numeric(n))));
+	return policy_smaller(a, int64_to_numeric(n));
 }
 
 /* Whole units, at least 1 and at most what we can count. */
@@ -188,12 +195,12 @@ is_zero(Numeric a)
 /* Capacity and rate of a limit that is neither absent nor closed. */
 static void
 fill_amount(PolicyAmount *result, const PolicyLimit *limit,
-			Numeric documented, int64 burst, Numeric safety)
+			Numeric documented, int64 burst)
 {
 	Numeric		effective = documented;
 
-	if (limit->external && safety)
-		effective = policy_product(documented, safety);
+	if (limit->safety)
+		effective = policy_product(documented, limit->safety);
 	result->capacity = whole_units(effective);
 	result->per_period = result->capacity;
 	if (quota_is_rate(limit->kind))
@@ -204,8 +211,8 @@ fill_amount(PolicyAmount *result, const PolicyLimit *limit,
 		result->capacity = Min(burst, QUOTA_MAX_AMOUNT);
 	else if (limit->kind == QUOTA_LEAKY_BUCKET)
 		result->capacity = 1;
-	else if (limit->external && safety)
-		result->capacity = external_burst(documented, safety);
+	else if (limit->safety)
+		result->capacity = external_burst(documented, limit->safety);
 }
 
 /*
@@ -214,7 +221,7 @@ fill_amount(PolicyAmount *result, const PolicyLimit *limit,
  */
 PolicyAmount
 policy_amount(const PolicyLimit *limit, const PolicyOverride *tier,
-			  const PolicyOverride *tenant, int32 seats, Numeric safety)
+			  const PolicyOverride *tenant, int32 seats)
 {
 	PolicyAmount result = {0};
 	Numeric		documented;
@@ -235,6 +242,6 @@ policy_amount(const PolicyLimit *limit, const PolicyOverride *tier,
 		documented = policy_times(documented, seats);
 	if (!is_zero(documented))
 		fill_amount(&result, limit, documented,
-					given_burst(limit, tier, tenant), safety);
+					given_burst(limit, tier, tenant));
 	return result;
 }

@@ -16,15 +16,16 @@ typedef struct PolicyAmount
 	int64		changed_ns;		/* the latest change of rows that took part */
 } PolicyAmount;
 
-/* tier and tenant are the overrides found, or NULL; safety may be NULL */
+/* tier and tenant are the overrides found, or NULL */
 extern PolicyAmount policy_amount(const PolicyLimit *limit,
 								  const PolicyOverride *tier,
 								  const PolicyOverride *tenant,
-								  int32 seats, Numeric safety);
+								  int32 seats);
 
-/* a * n and a * b, exactly */
+/* a * n and a * b, exactly; the smaller of two */
 extern Numeric policy_times(Numeric a, int64 n);
 extern Numeric policy_product(Numeric a, Numeric b);
+extern Numeric policy_smaller(Numeric a, Numeric b);
 
 /* Can the rate of a positive amount be kept without rounding? */
 extern bool policy_rate_is_exact(Numeric amount, int64 period_ns);

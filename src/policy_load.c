@@ -85,6 +85,9 @@ read_provider(PolicyRules *rules, const ConfigScan *scan)
 
 	p = hash_search(rules->providers, config_text(scan, PROVIDERS_PROVIDER),
 					HASH_ENTER, NULL);
+	p->account = config_text(scan, PROVIDERS_ACCOUNT);
+	if (p->account == NULL)
+		p->account = p->name;
 	p->safety = config_numeric(scan, PROVIDERS_SAFETY);
 	p->share_unit = config_text(scan, PROVIDERS_SHARE_UNIT);
 	p->retry_base_ns = config_interval_ns(scan, PROVIDERS_RETRY_BASE);
@@ -177,6 +180,32 @@ read_period(PolicyLimit *l, const ConfigScan *scan)
 		l->period_ns = config_interval_ns(scan, LIMITS_PERIOD);
 }
 
+/* The lower safety of an external limit and another provider it is for. */
+static void
+add_safety(PolicyLimit *l, const PolicyProvider *p)
+{
+	l->safety = l->safety == NULL ? p->safety : policy_smaller(l->safety, p->safety);
+	l->safety_changed_ns = Max(l->safety_changed_ns, p->changed_ns);
+}
+
+/* How much of an external limit is used; p NULL: it is of an account. */
+static void
+read_safety(PolicyLimit *l, const PolicyRules *rules, const PolicyProvider *p)
+{
+	HASH_SEQ_STATUS status;
+	const PolicyProvider *other;
+
+	if (p)
+	{
+		add_safety(l, p);
+		return;
+	}
+	hash_seq_init(&status, rules->providers);
+	while ((other = hash_seq_search(&status)) != NULL)
+		if (strcmp(other->account, l->account) == 0)
+			add_safety(l, other);
+}
+
 /* A row of quota.limits; only the kind's own fields of time are set. */
 static void
 read_limit(PolicyRules *rules, const ConfigScan *scan)
@@ -191,6 +220,7 @@ read_limit(PolicyRules *rules, const ConfigScan *scan)
 		if (p == NULL)
 			return;
 	}
+	l->account = config_text(scan, LIMITS_ACCOUNT);
 	l->name = config_text(scan, LIMITS_NAME);
 	l->endpoint = config_text(scan, LIMITS_ENDPOINT);
 	l->per = config_per(scan, LIMITS_PER);
@@ -200,8 +230,10 @@ read_limit(PolicyRules *rules, const ConfigScan *scan)
 	read_period(l, scan);
 	l->burst = config_int64(scan, LIMITS_BURST, -1);
 	l->per_seat = config_bool(scan, LIMITS_PER_SEAT, false);
-	l->external = p != NULL && config_bool(scan, LIMITS_EXTERNAL,
-										   (l->per & PER_TENANT) == 0);
+	l->external = (p || l->account) &&
+		config_bool(scan, LIMITS_EXTERNAL, (l->per & PER_TENANT) == 0);
+	if (l->external)
+		read_safety(l, rules, p);
 	l->enforcement = enforcement_of(config_text(scan, LIMITS_ENFORCEMENT));
 	l->lifetime_ns = config_interval_ns(scan, LIMITS_PERMIT_LIFETIME);
 	l->young = config_is_young(scan, LIMITS_CREATED_EPOCH);

@@ -16,6 +16,7 @@
 typedef struct PolicyLimit
 {
 	const char *provider;		/* NULL = across providers */
+	const char *account;		/* across those of this one; NULL = all */
 	const char *name;
 	const char *endpoint;		/* pattern, NULL = all */
 	int			per;			/* ConfigPer bits */
@@ -28,6 +29,8 @@ typedef struct PolicyLimit
 	int64		burst;			/* -1 = not given */
 	bool		per_seat;
 	bool		external;
+	Numeric		safety;			/* external; NULL = no provider is there */
+	int64		safety_changed_ns;
 	QuotaEnforcement enforcement;
 	bool		has_exempt;		/* some tenant or tier is exempt */
 	int64		lifetime_ns;
@@ -57,6 +60,7 @@ typedef struct PolicyOverride
 typedef struct PolicyProvider
 {
 	char		name[QUOTA_NAME_LEN];	/* hash key */
+	const char *account;		/* never NULL */
 	Numeric		safety;
 	const char *share_unit;
 	int64		retry_base_ns;

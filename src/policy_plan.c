@@ -3,8 +3,8 @@
  *		Compiles the plan of a call: which limits match it, what it costs in each
  *		of them, what each allows, and the identities of everything involved.
  *
- * A limit matches when its provider and endpoint pattern do, when the call
- * names the user, connection and resource it is kept by, when the tenant is
+ * A limit matches when its provider or account and its endpoint pattern do, when
+ * the call names the user, connection and resource it is kept by, when the tenant is
  * not exempt, and when the call costs something in its unit.  Calls may name
  * measured units themselves, so a limit of another unit than "request" stays in
  * the plan with cost 0.
@@ -207,6 +207,13 @@ endpoint_matches(const PolicyLimit *limit, const QuotaCall *call)
 		match_glob(limit->endpoint, call->endpoint ? call->endpoint : "");
 }
 
+/* Is the call's provider of the limit's account, if it has one? */
+static bool
+account_matches(const PolicyLimit *limit, const PolicyProvider *provider)
+{
+	return limit->account == NULL || strcmp(limit->account, provider->account) == 0;
+}
+
 /* Does the call name what the limit is kept by? */
 static bool
 per_matches(const PolicyLimit *limit, const QuotaCall *call)
@@ -251,10 +258,13 @@ fill_since(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit,
 		   int64 changed_ns)
 {
 	if (limit->external)
-		changed_ns = Max(changed_ns, s->provider->changed_ns);
+		changed_ns = Max(changed_ns, limit->safety_changed_ns);
 	if (limit->per & PER_TENANT)
 		changed_ns = Max(changed_ns, s->tenant->changed_ns);
 	t->changed_ns = t->deleted_ns = changed_ns;
+	/* a provider may have left the account, with the safety that held */
+	if (limit->external && limit->account)
+		t->deleted_ns = Max(changed_ns, s->global_deleted_ns);
 	if (limit->per & PER_TENANT)
 		t->deleted_ns = Max(changed_ns, Max(s->global_deleted_ns,
 											s->tenant_deleted_ns));
@@ -330,15 +340,15 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	QuotaTerm  *t;
 	int64		cost;
 
-	if (!endpoint_matches(limit, s->call) || !per_matches(limit, s->call))
+	if (!account_matches(limit, s->provider) || !endpoint_matches(limit, s->call) ||
+		!per_matches(limit, s->call))
 		return;
 	cost = limit->kind == QUOTA_CONCURRENCY ? 1 : cost_of(s, limit->unit);
 	if (cost == 0 && strcmp(limit->unit, "request") == 0)
 		return;
 	tier = s->tier ? applicable(s->tier->overrides, limit) : NULL;
 	tenant = applicable(s->tenant->overrides, limit);
-	amount = policy_amount(limit, tier, tenant, s->tenant->seats,
-						   s->provider->safety);
+	amount = policy_amount(limit, tier, tenant, s->tenant->seats);
 	if (!amount.limited)
 		return;
 

@@ -98,7 +98,7 @@ CREATE TABLE quota.providers (
 ) USING heap;
 COMMENT ON TABLE quota.providers IS 'Providers: each is one identity that a third party meters, such as an OAuth app or an API key.';
 COMMENT ON COLUMN quota.providers.provider IS 'Name of the provider.';
-COMMENT ON COLUMN quota.providers.account IS 'What the third party bills; several providers may share it. NULL = the provider''s own name. For people to read: no decision depends on it.';
+COMMENT ON COLUMN quota.providers.account IS 'What the third party bills and may exhaust; several providers may belong to it. NULL = the provider''s own name. Limits of the account (quota.limits.account) count the calls of all of them; another account acts on the next decision after COMMIT, and what calls took of limits of the old one stays there.';
 COMMENT ON COLUMN quota.providers.safety IS 'Fraction of what the provider documents that is used (external limits): above 0 to 1, at most six decimals.';
 COMMENT ON COLUMN quota.providers.share_unit IS 'Unit in which tenants'' shares of this provider are counted.';
 COMMENT ON COLUMN quota.providers.max_queued IS 'Unfinished jobs (waiting or running) of all tenants together; NULL = no limit, 0 = none.';
@@ -109,8 +109,8 @@ COMMENT ON COLUMN quota.providers.lost_permit IS 'What happens to credits of a c
 COMMENT ON COLUMN quota.providers.lease IS 'How long a worker may keep a job unless it says otherwise; at most 24 hours.';
 COMMENT ON COLUMN quota.providers.notify_channel IS 'Channel (1 to 63 bytes) on which a background worker tells, by NOTIFY, of every job that has finished, once that has committed, such as {"id": 7, "state": "succeeded", "provider": "llm", "tenant": "acme"}; NULL = none. Best effort, mostly within two seconds: a restart of the server loses what was not sent yet, a worker that dies may send some again, and what comes while 4096 wait to be sent is told as {"provider": "llm", "lost": 12}.';
 COMMENT ON COLUMN quota.providers.created_epoch IS 'Internal: between which crashes the row was inserted.';
-COMMENT ON COLUMN quota.providers.changed_epoch IS 'Internal: between which crashes safety last changed.';
-COMMENT ON COLUMN quota.providers.changed_ns IS 'Internal: when safety last changed, by the clock of rates.';
+COMMENT ON COLUMN quota.providers.changed_epoch IS 'Internal: between which crashes safety or account last changed.';
+COMMENT ON COLUMN quota.providers.changed_ns IS 'Internal: when safety or account last changed, by the clock of rates.';
 
 CREATE TABLE quota.classes (
 	class text PRIMARY KEY,
@@ -158,6 +158,7 @@ INSERT INTO quota.classes (class, rank, reserve, max_fill) VALUES
 CREATE TABLE quota.limits (
 	provider text,
 	name text NOT NULL,
+	account text,
 	endpoint text,
 	per text[] NOT NULL DEFAULT '{}',
 	unit text NOT NULL DEFAULT 'request',
@@ -180,6 +181,9 @@ CREATE TABLE quota.limits (
 	CONSTRAINT limits_name_length CHECK (pg_catalog.octet_length(name) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(name) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) 'max_in_flight'),
+	CONSTRAINT limits_account_length CHECK (pg_catalog.octet_length(account) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(account) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT limits_account_without_provider CHECK (account IS NULL OR provider IS NULL),
 	CONSTRAINT limits_endpoint_length CHECK (pg_catalog.octet_length(endpoint) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(endpoint) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT limits_per_words CHECK (per OPERATOR(pg_catalog.<@)
@@ -209,18 +213,20 @@ CREATE TABLE quota.limits (
 		OR kind OPERATOR(pg_catalog.=) 'allowance'),
 	CONSTRAINT limits_per_seat_per_tenant CHECK (NOT per_seat
 		OR per OPERATOR(pg_catalog.@>) ARRAY['tenant']),
-	CONSTRAINT limits_external_of_provider CHECK (provider IS NOT NULL OR external IS NOT TRUE),
+	CONSTRAINT limits_external_of_provider CHECK (provider IS NOT NULL OR account IS NOT NULL
+		OR external IS NOT TRUE),
 	CONSTRAINT limits_enforcement_word CHECK (enforcement OPERATOR(pg_catalog.=) ANY (ARRAY['hard', 'soft', 'shadow'])),
 	CONSTRAINT limits_permit_lifetime_range CHECK (permit_lifetime OPERATOR(pg_catalog.>) '0'::interval
 		AND permit_lifetime OPERATOR(pg_catalog.<=) '1 year'::interval)
 ) USING heap;
 ALTER TABLE quota.limits REPLICA IDENTITY FULL;
 COMMENT ON TABLE quota.limits IS 'Limits: a call is admitted when every limit that matches it has room.';
-COMMENT ON INDEX quota.limits_key IS 'A provider has one limit of a name.';
-COMMENT ON COLUMN quota.limits.provider IS 'Calls to this provider; NULL = the limit counts calls to all providers together.';
-COMMENT ON COLUMN quota.limits.name IS 'Name of the limit.';
+COMMENT ON INDEX quota.limits_key IS 'A provider has one limit of a name, and so have all limits without a provider together.';
+COMMENT ON COLUMN quota.limits.provider IS 'Calls to this provider; NULL = the limit counts calls to all providers together, or to those of account.';
+COMMENT ON COLUMN quota.limits.name IS 'Name of the limit. Limits without a provider have different names, whatever their accounts: provider NULL and the name say which one is meant in quota.tier_limits, quota.tenant_limits, quota.ledger and quota_grant.';
+COMMENT ON COLUMN quota.limits.account IS 'Calls to the providers that belong to this account (quota.providers.account, or their own name) count together; only with provider NULL. NULL = of that provider, or of all. Changing it keeps what was spent.';
 COMMENT ON COLUMN quota.limits.endpoint IS 'Calls to these endpoints: a pattern in which * stands for any text; NULL = all calls.';
-COMMENT ON COLUMN quota.limits.per IS 'Changing it makes other buckets, in which nothing is spent. Every tenant, user, connection, resource, endpoint or class has a bucket of its own; several words: every combination; none: all share one. A limit per user, connection or resource does not apply to a call that names none.';
+COMMENT ON COLUMN quota.limits.per IS 'Changing it makes other buckets, in which nothing is spent. Every tenant, user, connection, resource, endpoint or class has a bucket of its own; several words: every combination; none: all share one. A limit per user, connection or resource does not apply to a call that names none; calls without an endpoint share a bucket of their own, calls without a class are of class event.';
 COMMENT ON COLUMN quota.limits.unit IS 'What is counted; quota.costs says how much of it a call costs. Changing it keeps what was spent, as so many of the new unit.';
 COMMENT ON COLUMN quota.limits.kind IS 'Each kind has buckets of its own; changing it and back finds the old ones. What each guarantees: token_bucket: in any interval of length d at most burst + amount / period x d. leaky_bucket (evenly paced): at most amount / period x d + burst, or + the dearest call if that is more; a call goes out as soon as what it costs, or all of burst, is there, and those after it wait for as long as it is worth; one call may cost up to a whole amount. fixed_window: in each window of a period at most amount; so in any interval of length d at most amount x (d / period, rounded down, + 2). sliding_window: in any interval as long as the period at most amount; up to an amount of 16 exactly that, of more what was used comes back up to 1/15 of the period late. concurrency: at no time more than amount calls between admission and the end of their permit. allowance: in no calendar period more than amount plus what was granted, kept in the ledger. Of leaky_bucket and the windows what is settled beyond the estimate is a debt: until it has leaked, its window ended, or it is a period old. After a crash a bucket holds what would have refilled since, a window that may have begun before counts as used up, and all of a sliding window as used at the restart.';
 COMMENT ON COLUMN quota.limits.amount IS 'Units; NULL = no limit (quota.tier_limits and quota.tenant_limits may set one), 0 = closed. At most 1e15, at most nine decimals, and a rate that is a fraction of 64-bit numbers.';
@@ -229,7 +235,7 @@ COMMENT ON COLUMN quota.limits.burst IS 'token_bucket: units that can be taken a
 COMMENT ON COLUMN quota.limits.anchor IS 'allowance: a time when a period starts; NULL = 2000-01-01 00:00 in time_zone, a Saturday. Periods before and after are counted from it in local time: months after the 31st start on the 31st or the last day of a shorter month. One that would start at a time which clocks skip starts at the end of the gap, one at a time that comes twice at the first. A new anchor, period or time zone acts at once; while permits or transactions hold charges of the old period that one goes on until it ends. fixed_window: a time when a window starts; NULL = 2000-01-01 00:00 UTC. When the wall clock is stepped, or anchor or period is changed, a window may last up to two periods, never less than one.';
 COMMENT ON COLUMN quota.limits.time_zone IS 'allowance: in whose local time days and months are counted, by a name as SET timezone takes it (Europe/Paris); NULL = UTC. A name this server does not know is refused (22023); if its time zone data is changed and lacks the name later, calls that meet the limit fail (55000). A session learns of changed data when it is started anew.';
 COMMENT ON COLUMN quota.limits.per_seat IS 'The amount is multiplied by the tenant''s seats; needs per to include tenant.';
-COMMENT ON COLUMN quota.limits.external IS 'The provider''s own rule: the provider''s safety applies. NULL = yes unless per includes tenant or there is no provider.';
+COMMENT ON COLUMN quota.limits.external IS 'The provider''s own rule: the provider''s safety applies, of a limit of an account the lowest of its providers. NULL = yes unless per includes tenant or the limit is across all providers.';
 COMMENT ON COLUMN quota.limits.enforcement IS 'hard: refuses what it has no room for. soft: admits it with reason soft_limit, tells it once as an event of that kind (an allowance once a period; others again once they have recovered, a minute later at the earliest) and charges it as a debt: a rate owes at most what it allows in one period, or its capacity if that is more, calls in flight as many as have a permit (the last quarter of quota.max_permits is left to calls that limits have room for), an allowance in the ledger until the period ends. shadow: changes nothing and only counts what it would have refused (quota.stat_buckets.would_refuse) while charging itself with what it would have admitted, an allowance in memory only and without entries; calls in flight it sees only if they have a permit for other reasons. Changed at any time: what was spent is kept, but for what a shadow allowance counted.';
 COMMENT ON COLUMN quota.limits.permit_lifetime IS 'A permit that nobody settled ends after this time.';
 COMMENT ON COLUMN quota.limits.created_epoch IS 'Internal: between which crashes the row was inserted.';
@@ -266,7 +272,7 @@ ALTER TABLE quota.tier_limits REPLICA IDENTITY FULL;
 COMMENT ON TABLE quota.tier_limits IS 'What a limit is for the tenants of one tier. A row in which amount, burst and multiplier are NULL exempts them; a limit whose per does not include tenant can have no other.';
 COMMENT ON COLUMN quota.tier_limits.tier IS 'The tier.';
 COMMENT ON INDEX quota.tier_limits_key IS 'A tier has one row for a limit.';
-COMMENT ON COLUMN quota.tier_limits.provider IS 'Provider of the limit; NULL for a limit across providers.';
+COMMENT ON COLUMN quota.tier_limits.provider IS 'Provider of the limit; NULL for a limit across providers or of an account.';
 COMMENT ON COLUMN quota.tier_limits.name IS 'Name of the limit.';
 COMMENT ON COLUMN quota.tier_limits.amount IS 'Instead of the limit''s amount; NULL = as it is.';
 COMMENT ON COLUMN quota.tier_limits.burst IS 'Instead of the limit''s burst (token_bucket, leaky_bucket); NULL = as it is.';
@@ -307,7 +313,7 @@ COMMENT ON TABLE quota.tenant_limits IS 'What a limit is for one tenant, whateve
 COMMENT ON INDEX quota.tenant_limits_exempt IS 'Limits from which some tenant is exempt.';
 COMMENT ON INDEX quota.tenant_limits_key IS 'A tenant has one row for a limit; found by tenant.';
 COMMENT ON COLUMN quota.tenant_limits.tenant IS 'The tenant.';
-COMMENT ON COLUMN quota.tenant_limits.provider IS 'Provider of the limit; NULL for a limit across providers.';
+COMMENT ON COLUMN quota.tenant_limits.provider IS 'Provider of the limit; NULL for a limit across providers or of an account.';
 COMMENT ON COLUMN quota.tenant_limits.name IS 'Name of the limit.';
 COMMENT ON COLUMN quota.tenant_limits.amount IS 'Instead of the amount by the tier or the limit; NULL = as it is.';
 COMMENT ON COLUMN quota.tenant_limits.burst IS 'Instead of the burst by the tier or the limit (token_bucket, leaky_bucket); NULL = as it is.';

@@ -81,7 +81,7 @@ COMMENT ON TRIGGER quota_truncated ON quota.tenants IS 'Makes changes known at c
 CREATE TRIGGER quota_guard BEFORE INSERT OR UPDATE ON quota.providers
 	FOR EACH ROW EXECUTE FUNCTION quota.config_guard();
 CREATE TRIGGER quota_stamp BEFORE INSERT OR UPDATE ON quota.providers
-	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('safety');
+	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('safety', 'account');
 CREATE TRIGGER quota_guard_delete AFTER DELETE ON quota.providers
 	REFERENCING OLD TABLE AS gone
 	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
@@ -144,7 +144,7 @@ CREATE TRIGGER quota_guard_delete AFTER DELETE ON quota.limits
 CREATE TRIGGER quota_guard_truncate AFTER TRUNCATE ON quota.limits
 	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_guard_delete();
 CREATE TRIGGER quota_stamp BEFORE INSERT OR UPDATE ON quota.limits
-	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('kind', 'amount', 'period', 'anchor', 'per_seat', 'external', 'per');
+	FOR EACH ROW EXECUTE FUNCTION quota.config_stamp('kind', 'amount', 'period', 'anchor', 'per_seat', 'external', 'per', 'account');
 CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.limits
 	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
 CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.limits

@@ -34,7 +34,7 @@ COMMENT ON SEQUENCE quota.ledger_id_seq IS 'Numbers of entries.';
 COMMENT ON INDEX quota.ledger_permit IS 'Entries of one permit.';
 COMMENT ON COLUMN quota.ledger.id IS 'Number of the entry, in order of writing.';
 COMMENT ON COLUMN quota.ledger.account IS 'Identity of the allowance: hash of provider, limit and what the limit is counted per.';
-COMMENT ON COLUMN quota.ledger.provider IS 'Provider of the limit; NULL for a limit across providers.';
+COMMENT ON COLUMN quota.ledger.provider IS 'Provider of the limit; NULL for a limit across providers or of an account.';
 COMMENT ON COLUMN quota.ledger.limit_name IS 'Name of the limit in quota.limits.';
 COMMENT ON COLUMN quota.ledger.tenant IS 'Whose call it was, also where tenants share the allowance; NULL for entries by hand that name no tenant.';
 COMMENT ON COLUMN quota.ledger.unit IS 'Unit of amount.';
@@ -114,7 +114,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'quota_grant'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_grant(text, text, text, bigint, text, text) IS
-'Gives an allowance more units for its current period; others can spend them once this transaction has committed. tenant NULL names an allowance that tenants share, provider NULL a limit across providers, endpoint is needed if the limit is of certain endpoints. Errors: 42704 no such allowance; 22023 amount below 1; 22003 the period would be given more than 4e18 units.';
+'Gives an allowance more units for its current period; others can spend them once this transaction has committed. tenant NULL names an allowance that tenants share, provider NULL a limit across providers or of an account, endpoint is needed if the limit is of certain endpoints. Errors: 42704 no such allowance; 22023 amount below 1; 22003 the period would be given more than 4e18 units.';
 REVOKE ALL ON FUNCTION quota_grant(text, text, text, bigint, text, text) FROM PUBLIC;
 
 CREATE FUNCTION quota_adjust(
@@ -173,7 +173,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_balance'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 5;
 COMMENT ON FUNCTION quota_balance(text, text, text) IS
-'The allowances that calls of a tenant meet, at one provider or (NULL) at all: amount per period, used (holds and what open transactions took included), held (the part of it that is not settled yet), remaining (negative = debt), and the current period. tenant NULL shows those that tenants share. limit_provider is NULL for a limit across providers.';
+'The allowances that calls of a tenant meet, at one provider or (NULL) at all: amount per period, used (holds and what open transactions took included), held (the part of it that is not settled yet), remaining (negative = debt), and the current period. tenant NULL shows those that tenants share. limit_provider is NULL for a limit across providers or of an account.';
 
 CREATE FUNCTION quota.audit_entries(
 	OUT problem text,

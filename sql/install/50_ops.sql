@@ -57,7 +57,7 @@ SELECT * FROM quota.stat_buckets_rows();
 COMMENT ON VIEW quota.stat_buckets IS
 'Buckets of this database in shared memory, as they are now. A bucket that is full and idle may be missing. Empty on a standby.';
 COMMENT ON COLUMN quota.stat_buckets.provider IS
-'NULL for a limit across providers.';
+'NULL for a limit across providers or of an account.';
 COMMENT ON COLUMN quota.stat_buckets.limit_name IS 'The limit this is a bucket of.';
 COMMENT ON COLUMN quota.stat_buckets.bucket IS
 'Whose bucket it is: the values of what the limit is per.';
