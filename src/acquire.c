@@ -3,7 +3,7 @@
  *		quota_acquire() and quota_peek(): one call, one decision, an answer at
  *		once.
  */
-#include "decide.h"
+#include "acquire.h"
 
 #include "access/htup_details.h"
 #include "args.h"
@@ -17,34 +17,7 @@
 PG_FUNCTION_INFO_V1(quota_acquire);
 PG_FUNCTION_INFO_V1(quota_peek);
 
-/* Attributes of quota_decision. */
-enum
-{
-	DECISION_ADMITTED,
-	DECISION_GRANTED,
-	DECISION_REASON,
-	DECISION_LIMIT_NAME,
-	DECISION_NOT_BEFORE,
-	DECISION_REMAINING,
-	DECISION_PERMIT,
-	DECISION_EXHAUSTED,
-	N_DECISION
-};
-
-/* Arguments of quota_acquire, quota_peek and quota_explain. */
-enum
-{
-	ARG_TENANT,
-	ARG_PROVIDER,
-	ARG_ENDPOINT,
-	ARG_N,
-	ARG_UNITS,
-	ARG_CLASS,
-	ARG_USER,
-	ARG_CONNECTION,
-	ARG_RESOURCE,
-	ARG_PARTIAL
-};
+#define MAX_KEY 1024			/* bytes of an idempotency key */
 
 /* Reads what the three functions are asked; throws for nonsense. */
 void
@@ -94,8 +67,9 @@ static JsonbValue
 exhausted_json(const QuotaPlan *plan, const QuotaExhausted *e)
 {
 	/* sorted as a jsonb has them, by length first */
-	static const char *const keys[] = {"name", "unit", "needed", "reason",
-	"remaining", "not_before"};
+	static const char *const keys[] = {"name", "unit", "amount", "needed",
+	"reason", "window", "remaining", "not_before"};
+	const QuotaTerm *term = &plan->terms[e->term];
 	const char *not_before = NULL;
 	JsonbValue	values[lengthof(keys)];
 	JsonbValue	v;
@@ -104,12 +78,15 @@ exhausted_json(const QuotaPlan *plan, const QuotaExhausted *e)
 		not_before = JsonEncodeDateTime(palloc(MAXDATELEN + 1),
 										TimestampTzGetDatum(e->not_before_us),
 										TIMESTAMPTZOID, NULL);
-	values[0] = json_string(plan->terms[e->term].name);
-	values[1] = json_string(plan->terms[e->term].unit);
-	values[2] = json_number(e->needed);
-	values[3] = json_string(quota_reason_name(e->reason));
-	values[4] = json_number(e->remaining);
-	values[5] = json_string(not_before);
+	values[0] = json_string(term->name);
+	values[1] = json_string(term->unit);
+	values[2] = json_number(term->amount);
+	values[3] = json_number(e->needed);
+	values[4] = json_string(quota_reason_name(e->reason));
+	values[5] = e->window_ns == 0 ? json_string(NULL)
+		: json_number(quota_s_up(e->window_ns));
+	values[6] = json_number(e->remaining);
+	values[7] = json_string(not_before);
 
 	v.type = jbvObject;
 	v.val.object.nPairs = lengthof(keys);
@@ -159,15 +136,17 @@ decision_desc(FunctionCallInfo fcinfo)
 	return desc;
 }
 
-/* See decide.h. */
-Datum
-quota_decision_datum(FunctionCallInfo fcinfo, const QuotaPlan *plan,
-					 const QuotaVerdict *verdict)
+/* What was decided, as the attributes of a quota_decision. */
+static void
+fill_values(AcquireAnswer *a)
 {
+	const QuotaVerdict *verdict = &a->verdict;
 	bool		admitted = verdict->granted > 0;
-	Datum		values[N_DECISION] = {0};
-	bool		nulls[N_DECISION] = {false};
+	Datum	   *values = a->values;
+	bool	   *nulls = a->nulls;
 
+	memset(nulls, 0, sizeof(a->nulls));
+	memset(values, 0, sizeof(a->values));
 	values[DECISION_ADMITTED] = BoolGetDatum(admitted);
 	values[DECISION_GRANTED] = Int32GetDatum(verdict->granted);
 	values[DECISION_REASON] =
@@ -175,7 +154,7 @@ quota_decision_datum(FunctionCallInfo fcinfo, const QuotaPlan *plan,
 	nulls[DECISION_LIMIT_NAME] = verdict->limiting < 0;
 	if (verdict->limiting >= 0)
 		values[DECISION_LIMIT_NAME] =
-			CStringGetTextDatum(plan->terms[verdict->limiting].name);
+			CStringGetTextDatum(a->plan->terms[verdict->limiting].name);
 	nulls[DECISION_NOT_BEFORE] = admitted || verdict->not_before_us == DT_NOEND;
 	values[DECISION_NOT_BEFORE] = TimestampTzGetDatum(verdict->not_before_us);
 	nulls[DECISION_REMAINING] = verdict->remaining == QUOTA_NEVER;
@@ -184,29 +163,85 @@ quota_decision_datum(FunctionCallInfo fcinfo, const QuotaPlan *plan,
 	values[DECISION_PERMIT] = Int64GetDatum(verdict->permit);
 	nulls[DECISION_EXHAUSTED] = verdict->nexhausted == 0;
 	if (verdict->nexhausted > 0)
-		values[DECISION_EXHAUSTED] = exhausted_datum(plan, verdict);
-	return HeapTupleGetDatum(heap_form_tuple(decision_desc(fcinfo),
-											 values, nulls));
+		values[DECISION_EXHAUSTED] = exhausted_datum(a->plan, verdict);
 }
 
-/*
- * quota_acquire(tenant, provider, endpoint, n, units, class, user, connection,
- * resource, partial): see its COMMENT.
- */
+/* See acquire.h. */
+Datum
+acquire_datum(TupleDesc desc, AcquireAnswer *answer)
+{
+	if (!answer->stored)
+		fill_values(answer);
+	return HeapTupleGetDatum(heap_form_tuple(desc, answer->values, answer->nulls));
+}
+
+/* See decide.h. */
+Datum
+quota_decision_datum(FunctionCallInfo fcinfo, QuotaPlan *plan,
+					 const QuotaVerdict *verdict)
+{
+	AcquireAnswer answer = {.plan = plan,.verdict = *verdict};
+
+	return acquire_datum(decision_desc(fcinfo), &answer);
+}
+
+/* See acquire.h. */
+void
+acquire_read_args(FunctionCallInfo fcinfo, AcquireArgs *args)
+{
+	quota_read_call(fcinfo, &args->call, &args->ask);
+	args->key = quota_arg_text(fcinfo, ARG_KEY, "key", false);
+	args->units = PG_ARGISNULL(ARG_UNITS) ? NULL : PG_GETARG_JSONB_P(ARG_UNITS);
+	if (args->key && (args->key[0] == '\0' || strlen(args->key) > MAX_KEY))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"key\" is too %s", args->key[0] ? "long" : "short"),
+				 errdetail("It has %d bytes, 1 to %d are allowed.",
+						   (int) strlen(args->key), MAX_KEY),
+				 errhint("Use an id of the request, such as a UUID.")));
+}
+
+/* Decides, and writes what an admission by credits writes. */
+static void
+decide(const AcquireArgs *args, AcquireAnswer *answer)
+{
+	answer->stored = false;
+	answer->plan = quota_decide(&args->call, &args->ask, &answer->verdict);
+	if (answer->verdict.has_hold)
+		credit_hold(answer->plan, &answer->verdict, 0);
+}
+
+/* See acquire.h. */
+void
+acquire_ask(const AcquireArgs *args, AcquireAnswer *answer)
+{
+	if (args->key == NULL)
+	{
+		decide(args, answer);
+		return;
+	}
+	if (key_take(args, answer))
+		return;
+	decide(args, answer);
+	if (answer->verdict.granted > 0)
+	{
+		fill_values(answer);
+		key_store(args, answer);
+	}
+	key_release(args);
+}
+
+/* quota_acquire(tenant, provider, ..., key): see its COMMENT. */
 Datum
 quota_acquire(PG_FUNCTION_ARGS)
 {
-	QuotaCall	call;
-	QuotaAsk	ask;
-	QuotaVerdict verdict;
-	QuotaPlan  *plan;
+	AcquireArgs args;
+	AcquireAnswer answer;
 
 	quota_enter_write("quota_acquire()");
-	quota_read_call(fcinfo, &call, &ask);
-	plan = quota_decide(&call, &ask, &verdict);
-	if (verdict.has_hold)
-		credit_hold(plan, &verdict, 0);
-	return quota_decision_datum(fcinfo, plan, &verdict);
+	acquire_read_args(fcinfo, &args);
+	acquire_ask(&args, &answer);
+	PG_RETURN_DATUM(acquire_datum(decision_desc(fcinfo), &answer));
 }
 
 /* quota_peek(): what quota_acquire() would answer now; charges nothing. */

@@ -28,6 +28,7 @@
 #include "change.h"
 
 #include "access/xact.h"
+#include "asker.h"
 #include "catalog.h"
 #include "common/hashfn.h"
 #include "error.h"
@@ -420,6 +421,7 @@ mark_slot(uint32 slot, int seen)
 				mark_tenant(slot, &changes[i].keys[seen]);
 	}
 	waiter_wake(slot);
+	asker_call_roll(slot);
 	LWLockRelease(&quota_slots[slot].lock);
 }
 

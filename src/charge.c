@@ -15,6 +15,7 @@
 #include "enforce.h"
 #include "journal.h"
 #include "permit.h"
+#include "spread.h"
 #include "worker.h"
 
 /* Of a permit whose call met no limit with a lifetime. */
@@ -143,6 +144,7 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 						 is_of_batch(term, ask) ? 1 : n))
 			continue;
 		quota_buckets[s->bucket].admitted += s->cost * n;
+		spread_end(&quota_buckets[s->bucket]);
 	}
 	if (permit != QUOTA_NO_INDEX)
 	{

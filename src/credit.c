@@ -188,6 +188,38 @@ final_amount(const LedgerEntry *entry, int32 calls, bool billed,
 	return given >= 0 ? given * calls : entry->amount;
 }
 
+/*
+ * What is held of each account: the sum of its entries of the hold, those of calls
+ * given back included.
+ */
+static List *
+held_entries(RowTable *ledger, int64 permit, TimestampTz created_at)
+{
+	List	   *held = NIL;
+	ListCell   *cell;
+
+	foreach(cell, ledger_of_permit(ledger, permit))
+	{
+		LedgerEntry *entry = lfirst(cell);
+		LedgerEntry *sum = NULL;
+		ListCell   *known;
+
+		/* an old permit of the same number has another time */
+		if (entry->created_at != created_at ||
+			(strcmp(entry->kind, "hold") != 0 && strcmp(entry->kind, "release") != 0))
+			continue;
+		foreach(known, held)
+			if (memcmp(((LedgerEntry *) lfirst(known))->account, entry->account,
+					   QUOTA_ACCOUNT_LEN) == 0)
+				sum = lfirst(known);
+		if (sum)
+			sum->amount += entry->amount;
+		else
+			held = lappend(held, entry);
+	}
+	return held;
+}
+
 /* Writes the entry that resolves one account's part of a hold. */
 static void
 resolve_entry(RowTable *ledger, LedgerEntry *entry, const char *kind,
@@ -225,16 +257,13 @@ credit_finish(int64 permit, const char *kind, bool billed,
 
 		if (marked)
 			collect_carried(permit, &carried);
-		foreach(cell, ledger_of_permit(ledger, permit))
+		foreach(cell, held_entries(ledger, permit, hold.created_at))
 		{
 			LedgerEntry *entry = lfirst(cell);
 
-			/* an old permit of the same number has another time */
-			if (strcmp(entry->kind, "hold") == 0 &&
-				entry->created_at == hold.created_at)
-				resolve_entry(ledger, entry, kind,
-							  final_amount(entry, hold.calls, billed, units),
-							  billed ? NULL : "not billed", &carried);
+			resolve_entry(ledger, entry, kind,
+						  final_amount(entry, hold.calls, billed, units),
+						  billed ? NULL : "not billed", &carried);
 		}
 		row_close(ledger);
 	}
@@ -251,4 +280,38 @@ credit_resolve(int64 permit, bool billed, const QuotaUnits *units, bool marked)
 	if (outcome == HOLD_BUSY)
 		quota_error_permit_busy(permit);
 	return outcome == HOLD_TAKEN;
+}
+
+/* See credit.h. */
+bool
+credit_give_back(int64 permit, int32 n)
+{
+	Carried		carried = {0};
+	HoldRow		hold;
+	HoldOutcome outcome = hold_shrink(permit, n, &hold);
+	RowTable   *ledger;
+	ListCell   *cell;
+
+	if (outcome == HOLD_BUSY)
+		quota_error_permit_busy(permit);
+	if (outcome == HOLD_NONE)
+		return false;
+	if (n > hold.calls)
+		quota_error_range("n", n, 1, hold.calls);
+	if (n == hold.calls)
+		return credit_resolve(permit, false, NULL, false);
+	collect_carried(permit, &carried);
+	ledger = row_open(QUOTA_REL_LEDGER);
+	foreach(cell, held_entries(ledger, permit, hold.created_at))
+	{
+		LedgerEntry *entry = lfirst(cell);
+
+		entry->amount = -(entry->amount / hold.calls * n);
+		if (entry->amount != 0 && !is_carried(&carried, entry))
+			credit_charge(entry, NULL, entry->amount, &entry->charged_at);
+		entry->kind = "release";
+		ledger_append(ledger, entry);
+	}
+	row_close(ledger);
+	return true;
 }

@@ -25,6 +25,7 @@
 #include "journal.h"
 #include "miscadmin.h"
 #include "permit.h"
+#include "spread.h"
 #include "utils/inval.h"
 
 /* Loads one call may need before it gives up; and reclaims. */
@@ -199,6 +200,15 @@ limit_by(const QuotaPlan *plan, int i, const TermState *s, QuotaVerdict *v)
 	v->own_line = s->own_line;
 }
 
+/* The time in which the term's amount may be used up; 0 for calls in flight. */
+static int64
+term_window(const QuotaTerm *term, const QuotaBucket *b)
+{
+	return term->kind == QUOTA_ALLOWANCE
+		? (b->period_end_us - b->period_start_us) * QUOTA_NS_PER_US
+		: term->period_ns;
+}
+
 /*
  * Lists the terms that said no; the one that opens last names the refusal, of those
  * that keep the job alone if there are any.
@@ -223,8 +233,10 @@ refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 		e->reason = s->reason;
 		e->needed = s->cost * n;
 		e->remaining = Max(s->level, 0);
+		e->window_ns = term_window(&plan->terms[i], &quota_buckets[s->bucket]);
 		e->not_before_us = s->not_before_us;
 		e->wake_ns = s->wake_ns;
+		e->may_end_sooner = s->may_end_sooner;
 		v->across |= plan->terms[i].slot != plan->slot;
 		if (alone && stops_all(plan, i, s))
 			continue;
@@ -386,6 +398,9 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	{
 		count_outcome(plan, states, v);
 		enforce_count(plan, states, v, now_ns);
+		if (v->limiting >= 0 && v->granted == 0 && !ask->is_job)
+			spread_refusal(&plan->terms[v->limiting], &states[v->limiting],
+						   least, now_ns, v);
 	}
 	if (v->granted > 0 && !ask->dry && !ask->is_job &&
 		ask->batch == QUOTA_BATCH_NONE && ask->only_unit == NULL)

@@ -16,8 +16,10 @@ typedef struct QuotaExhausted
 	QuotaReason reason;
 	int64		needed;			/* units */
 	int64		remaining;		/* units */
+	int64		window_ns;		/* in which the term's amount counts, 0 = none */
 	TimestampTz not_before_us;	/* DT_NOEND = never by itself */
 	int64		wake_ns;		/* when to ask again, by the quota clock */
+	bool		may_end_sooner; /* by the end of other calls */
 } QuotaExhausted;
 
 /* Jobs of one batch count once in concurrency, each in everything else. */
@@ -105,6 +107,7 @@ typedef struct TermState
 	bool		over;			/* not hard, and the calls don't fit */
 	TimestampTz not_before_us;
 	int64		wake_ns;
+	bool		may_end_sooner; /* refused until then, unless other calls end */
 	bool		behind;			/* it would fit, but a flow that waits goes first */
 	bool		own_line;		/* one of the same line */
 } TermState;
@@ -152,8 +155,7 @@ extern void quota_read_call(FunctionCallInfo fcinfo, QuotaCall *call,
 							QuotaAsk *ask);
 
 /* The verdict as a quota_decision, the result type of the running function. */
-extern Datum quota_decision_datum(FunctionCallInfo fcinfo,
-								  const QuotaPlan *plan,
+extern Datum quota_decision_datum(FunctionCallInfo fcinfo, QuotaPlan *plan,
 								  const QuotaVerdict *verdict);
 
 /* ---- settle.c ---- */

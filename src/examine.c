@@ -234,6 +234,7 @@ wait_for_allowance(const QuotaBucket *b, TermState *s, int n, int64 now_ns,
 	{
 		s->wake_ns = permit_bucket_first_end(b);
 		s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
+		s->may_end_sooner = true;
 	}
 }
 
@@ -256,6 +257,7 @@ explain_refusal(const QuotaTerm *term, TermState *s, int n, int64 now_ns,
 		s->reason = QUOTA_CONCURRENCY_LIMITED;
 		if (!never)
 			s->wake_ns = first_room(b, now_ns);
+		s->may_end_sooner = !never;
 	}
 	else if (never)
 		s->reason = QUOTA_QUOTA_EXHAUSTED;

@@ -16,6 +16,7 @@
  * Whoever changes a row marks what it concerns as stale at commit; whoever picks
  * reads what is stale first, and calls flow_set_weight() or flow_set_class().
  */
+#include "asker.h"
 #include "flow_gate.h"
 
 #include "shed.h"
@@ -46,6 +47,7 @@ flow_slot_init(uint32 slot)
 	flow_gate_slot_init(slot);
 	flow_open(slot);
 	dlist_init(&s->waiters);
+	asker_slot_init(slot);
 	memset(&s->latency, 0, sizeof(s->latency));
 }
 

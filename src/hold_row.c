@@ -3,7 +3,8 @@
  *		Rows of open holds.
  *
  * An open hold is one row of quota.holds; what it holds of which account are its
- * entries of kind 'hold' in the ledger, which carry the same permit and created_at.
+ * entries of kind 'hold' in the ledger, and of kind 'release' for calls given back,
+ * which carry the same permit and created_at.
  * Deleting the row resolves the hold: two transactions can't both delete it, so it
  * happens once.
  */
@@ -95,6 +96,32 @@ hold_extend(int64 permit, TimestampTz expires_at)
 	{
 		row_set(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(expires_at));
 		row_update(holds, slot, &row);
+	}
+	row_close(holds);
+	return outcome;
+}
+
+/*
+ * The hold is for n calls less, if it is for more than that.  Fills in calls, as they
+ * were before, and created_at.
+ */
+HoldOutcome
+hold_shrink(int64 permit, int32 n, HoldRow *hold)
+{
+	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
+	TupleTableSlot *slot = row_slot(holds);
+	HoldOutcome outcome = find_hold(holds, permit, slot);
+	RowValues	row = row_values(holds);
+
+	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
+		outcome = HOLD_BUSY;
+	if (outcome == HOLD_TAKEN)
+	{
+		hold->calls = row_int32(slot, HOLDS_CALLS);
+		hold->created_at = row_int64(slot, HOLDS_CREATED_AT);
+		row_set(&row, HOLDS_CALLS, Int32GetDatum(hold->calls - n));
+		if (n < hold->calls)
+			row_update(holds, slot, &row);
 	}
 	row_close(holds);
 	return outcome;

@@ -62,7 +62,7 @@ define_settings(void)
 				"Number of admitted calls with something left to settle.",
 				&quota_max_permits, 8192, (1 << QUOTA_PERMIT_INDEX_BITS) - 1);
 	DefineCustomIntVariable("quota.job_retention",
-							"How long finished jobs and events are kept.",
+							"How long finished jobs, events and keys of calls are kept.",
 							NULL, &quota_job_retention,
 							7 * 24 * 3600, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);

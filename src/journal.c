@@ -388,6 +388,17 @@ journal_permit_extended(uint32 permit, int64 before_ns)
 	journal_records[journal_nrecords - 1].u.extend.after_ns = p->expires_ns;
 }
 
+/* See journal.h. */
+void
+journal_permit_given(uint32 permit, int32 n)
+{
+	JournalRecord *r = append(RECORD_GIVE, permit);
+
+	r->u.leave.id = quota_permits[permit].id;
+	r->u.leave.n = n;
+	r->u.leave.extension = quota_slots[quota_permits[permit].owner].extension;
+}
+
 /* The permit was just taken by this transaction. */
 void
 journal_permit_taken(uint32 permit)

@@ -106,6 +106,8 @@ extern void journal_claim_spent(int64 job); /* as journal_permit_spent */
 extern void journal_note(uint32 flow, const JournalNote *note);
 /* n of the queue places that this subtransaction took are not needed */
 extern void journal_places_back(uint32 flow, int64 n);
+/* n calls of the permit are given back when we commit */
+extern void journal_permit_given(uint32 permit, int32 n);
 /* The permit ended at before_ns until now; an abort makes it end then again. */
 extern void journal_permit_extended(uint32 permit, int64 before_ns);
 

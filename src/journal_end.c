@@ -134,6 +134,20 @@ undo_extend(JournalRecord *r)
 		permit_undo_extended(index, r->u.extend.after_ns, r->u.extend.before_ns);
 }
 
+/* Calls of a permit are given back, or not. */
+static void
+end_give(JournalRecord *r, bool commit)
+{
+	uint32		index = lock_permit_if_there(r->u.leave.id, r->u.leave.extension);
+
+	if (index == QUOTA_NO_INDEX)
+		return;
+	if (commit)
+		permit_commit_given(index, r->u.leave.n, quota_now_ns());
+	else
+		permit_undo_given(index, r->u.leave.n);
+}
+
 /* Jobs leave their batch, if its permit is still there. */
 static void
 commit_leave(JournalRecord *r)
@@ -182,6 +196,9 @@ undo_record(JournalRecord *r, uint64 parkings)
 			break;
 		case RECORD_EXTEND:
 			undo_extend(r);
+			break;
+		case RECORD_GIVE:
+			end_give(r, false);
 			break;
 		case RECORD_NOTE:
 			flow = &quota_flows[r->object];
@@ -263,6 +280,9 @@ commit_record(JournalRecord *r)
 			pg_atomic_fetch_sub_u32(&flow->pins, 1);
 			break;
 		case RECORD_EXTEND:
+			break;
+		case RECORD_GIVE:
+			end_give(r, true);
 			break;
 		case RECORD_NOTE:
 			/* stays pinned until give_up_places() */

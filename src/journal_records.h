@@ -16,6 +16,7 @@ typedef enum JournalRecordType
 	RECORD_LEAD,				/* a share's tag: moved by direct calls */
 	RECORD_CLAIM,				/* a job */
 	RECORD_EXTEND,				/* a permit's later end */
+	RECORD_GIVE,				/* some calls of a permit, that are given back */
 	RECORD_NOTE,				/* what a flow will learn */
 	RECORD_LEAVE,				/* jobs that leave the permit of their batch */
 	RECORD_FINISHED,			/* a job to be told of */
@@ -63,7 +64,7 @@ typedef struct JournalRecord
 			int64		id;		/* the permit may end before we do */
 			int32		n;
 			Oid			extension;	/* for permit_lock() */
-		}			leave;
+		}			leave;			/* and of RECORD_GIVE */
 		JournalNote note;
 		struct
 		{

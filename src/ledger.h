@@ -73,6 +73,7 @@ typedef enum HoldOutcome
 extern void hold_insert(const HoldRow *hold);
 extern HoldOutcome hold_delete(int64 permit, HoldRow *hold);
 extern HoldOutcome hold_extend(int64 permit, TimestampTz expires_at);
+extern HoldOutcome hold_shrink(int64 permit, int32 n, HoldRow *hold);
 extern HoldOutcome hold_look(int64 permit);
 
 #endif							/* QUOTA_LEDGER_H */

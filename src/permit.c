@@ -35,6 +35,7 @@
  */
 #include "permit.h"
 
+#include "asker.h"
 #include "event.h"
 #include "flow_gate.h"
 #include "journal.h"
@@ -169,6 +170,7 @@ permit_bucket_opened(uint32 bucket, uint64 parkings)
 	QuotaBucket *b = &quota_buckets[bucket];
 	uint32		slot = b->entry.owner;
 
+	asker_wake(bucket);
 	if (quota_slots[slot].provider[0] == '\0')
 	{
 		across_note(bucket, parkings);
@@ -217,6 +219,8 @@ permit_unlink(QuotaPermit *p, uint64 parkings)
 		unlink_part(&p->parts[i]);
 		if (p->parts[i].kind == QUOTA_CONCURRENCY)
 			permit_bucket_opened(p->parts[i].bucket, parkings);
+		else					/* who hopes that it returns learns otherwise */
+			asker_wake(p->parts[i].bucket);
 	}
 }
 
@@ -229,7 +233,7 @@ expire(uint32 index)
 	char		detail[64];
 
 	permit_unlink(p, 0);
-	if (!p->taken && !p->marked)
+	if (permit_is_idle(p))
 	{
 		snprintf(detail, sizeof(detail), "permit " INT64_FORMAT, p->id);
 		quota_event(slot->database, "lost_permit", slot->provider,
@@ -297,6 +301,7 @@ permit_start(uint32 index, int64 id, QuotaPermitState state, uint32 slot,
 	p->asked_ns = 0;
 	p->nparts = 0;
 	p->n = 1;
+	p->giving = 0;
 	p->job = 0;
 	p->expires_ns = now_ns + lifetime_ns;
 	p->lifetime_ns = lifetime_ns;
@@ -340,6 +345,7 @@ permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket, int64 amoun
 	part->kind = b->kind;
 	part->shadow = b->kind == QUOTA_ALLOWANCE && quota_term_is_shadow(term);
 	part->amount = amount;
+	part->each = p->is_batch ? amount : amount / Max(p->n, 1);
 	part->unit_hash = term->unit_hash;
 	part->final = amount;
 	part->period_us = b->period_start_us;

@@ -67,6 +67,34 @@ extern PermitMark permit_mark(uint32 index, int64 now_ns);
 extern void permit_set_final(uint32 index, int part, int64 final,
 							 int64 now_ns);
 /*
+ * ---- permit_lease.c: some calls of a permit that covers several ----
+ *
+ * Calls that it covers still.
+ */
+static inline int32
+permit_calls(const QuotaPermit *p)
+{
+	return p->is_batch ? 1 : p->n - p->giving;
+}
+
+/* Units that these have been charged of a part. */
+static inline int64
+permit_left(const QuotaPermit *p, const QuotaPart *part)
+{
+	return part->amount - part->each * p->giving;
+}
+
+/* An open transaction, not ours, gives back calls of it. */
+extern bool permit_is_given_by_other(const QuotaPermit *p);
+/*
+ * Gives back n of its calls, fewer than all, when this transaction commits; the
+ * caller has reserved one journal record.  PERMIT_MARKED: it will.
+ */
+extern PermitMark permit_give(uint32 index, int32 n, int64 now_ns);
+extern void permit_commit_given(uint32 index, int32 n, int64 now_ns);
+extern void permit_undo_given(uint32 index, int32 n);
+
+/*
  * It ends at expires_ns from now on, and as before if this transaction rolls
  * back; the caller has reserved one journal record.  False when its lifetime has
  * ended.
@@ -135,6 +163,16 @@ extern void permit_relink(uint32 index);
 /* ---- between the permit*.c files ---- */
 
 extern void permit_free(uint32 index);
+extern bool permit_is_taken(uint32 index);
+extern void permit_shrink_part(QuotaPart *part, int64 n, int64 now_ns);
+
+/* No open transaction has anything to do with it. */
+static inline bool
+permit_is_idle(const QuotaPermit *p)
+{
+	return !p->taken && !p->marked && p->giving == 0;
+}
+
 extern void permit_unlink(QuotaPermit *p, uint64 parkings);
 extern void permit_move_end(QuotaPermit *p, int64 expires_ns);
 extern int64 permit_new_id(uint32 index);

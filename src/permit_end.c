@@ -15,7 +15,7 @@ permit_commit_taken(uint32 index)
 	p->taken = false;
 	if (p->state == QUOTA_PERMIT_OPEN)
 		p->state = QUOTA_PERMIT_LIVE;
-	else if (!p->marked)
+	else if (permit_is_idle(p))
 		permit_free(index);
 }
 
@@ -42,6 +42,29 @@ return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
 			b->used -= n;
 	}
 	permit_bucket_opened(part->bucket, parkings);
+}
+
+/* n units of a part return, those that are in flight or held too. */
+void
+permit_shrink_part(QuotaPart *part, int64 n, int64 now_ns)
+{
+	QuotaBucket *b = &quota_buckets[part->bucket];
+
+	if (part->kind == QUOTA_CONCURRENCY)
+	{
+		if (part->linked && n > 0)
+		{
+			b->used -= n;
+			permit_bucket_opened(part->bucket, 0);
+		}
+	}
+	else
+	{
+		if (part->linked)
+			b->held -= n;
+		return_part(part, part->amount - n, 0, now_ns);
+	}
+	part->amount -= n;
 }
 
 /* Everything returns, as if never taken; rate tokens unless they were spent. */
@@ -95,6 +118,6 @@ permit_undo_marked(uint32 index)
 	QuotaPermit *p = &quota_permits[index];
 
 	p->marked = false;
-	if (p->state == QUOTA_PERMIT_EXPIRED && !p->taken)
+	if (p->state == QUOTA_PERMIT_EXPIRED && permit_is_idle(p))
 		permit_free(index);
 }

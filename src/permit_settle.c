@@ -116,11 +116,15 @@ permit_is_ours(uint32 index)
 		quota_permits[index].taker_pid == MyProcPid;
 }
 
-/* Somebody settles it, or it is not out in the world yet; locked. */
-static bool
-is_taken(uint32 index)
+/*
+ * Somebody settles it or gives back some of its calls, or it is not out in the world
+ * yet; locked.
+ */
+bool
+permit_is_taken(uint32 index)
 {
 	return quota_permits[index].marked ||
+		permit_is_given_by_other(&quota_permits[index]) ||
 		(quota_permits[index].state == QUOTA_PERMIT_OPEN && !permit_is_ours(index));
 }
 
@@ -133,7 +137,7 @@ permit_is_busy(int64 id)
 
 	if (index == QUOTA_NO_INDEX)
 		return false;
-	busy = is_taken(index);
+	busy = permit_is_taken(index);
 	permit_unlock(index);
 	return busy;
 }
@@ -144,14 +148,14 @@ permit_mark(uint32 index, int64 now_ns)
 {
 	QuotaPermit *p = &quota_permits[index];
 
-	if (is_taken(index))
+	if (permit_is_taken(index))
 		return PERMIT_BUSY;
 	if (p->state == QUOTA_PERMIT_EXPIRED || p->expires_ns <= now_ns)
 		return PERMIT_OVER;
 	p->marked = true;
 	for (int i = 0; i < p->nparts; i++)
 		p->parts[i].final = p->parts[i].kind == QUOTA_CONCURRENCY
-			? 0 : p->parts[i].amount;
+			? 0 : permit_left(p, &p->parts[i]);
 	journal_permit_marked(index);
 	return PERMIT_MARKED;
 }
@@ -170,7 +174,7 @@ take_more(QuotaPart *part, int64 more)
 	meter_take(meter, meter_take_joins(meter, &part->take) ? &part->take : &apart,
 			   more);
 	part->amount += more;
-	part->final = part->amount;
+	part->final = permit_left(&quota_permits[part->permit], part);
 }
 
 /* See permit.h. */
@@ -179,10 +183,11 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 {
 	QuotaPart  *q = &quota_permits[index].parts[part];
 	QuotaBucket *b = &quota_buckets[q->bucket];
-	int64		more = final - q->amount;
+	int64		left = permit_left(&quota_permits[index], q);
+	int64		more = final - left;
 	int64		room;
 
-	q->final = Min(final, q->amount);
+	q->final = Min(final, left);
 	if (more <= 0)
 		return;
 	if (q->kind == QUOTA_ALLOWANCE && b->period_start_us != q->period_us)

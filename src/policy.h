@@ -39,6 +39,9 @@ typedef struct QuotaTerm
 	int64		capacity;		/* burst, permits, or amount per period */
 	int64		most_debt;		/* units the bucket may owe, of a rate; enforce.h */
 	MeterRules	meter;			/* of a rate; with the same capacity */
+	/* what headers tell of it: amount per period */
+	int64		amount;
+	int64		period_ns;		/* 0 = none, or the calendar's */
 	/*
 	 * The rate applies from here: from the last change of a row that takes part,
 	 * or from a later deletion of one that did; when that was is only known for

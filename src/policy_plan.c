@@ -305,6 +305,7 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	t->lifetime_ns = limit->lifetime_ns;
 	if (limit->kind == QUOTA_ALLOWANCE)
 		t->calendar = calendar_make(&limit->calendar, limit->name);
+	t->period_ns = limit->period_ns;
 	identify(t, s, limit->provider, limit->per);
 }
 
@@ -357,6 +358,7 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	t->cost = cost;
 	t->capacity = amount.capacity;
 	t->most_debt = Max(amount.capacity, amount.per_period);
+	t->amount = amount.per_period;
 	if (quota_is_rate(limit->kind))
 		fill_meter(t, s, limit, &amount);
 	fill_since(t, s, limit, amount.changed_ns);
@@ -385,7 +387,7 @@ add_in_flight(Draft *d)
 	t = new_term(d);
 	fill_term(t, s, &limit);
 	t->cost = 1;
-	t->capacity = most;
+	t->capacity = t->amount = most;
 }
 
 /* qsort comparator: the order of locking, then by name. */

@@ -86,6 +86,13 @@ quota_us_up(int64 ns)
 	return (ns + QUOTA_NS_PER_US - 1) / QUOTA_NS_PER_US;
 }
 
+/* Seconds, rounded up. */
+static inline int64
+quota_s_up(int64 ns)
+{
+	return ns / QUOTA_NS_PER_S + (ns % QUOTA_NS_PER_S > 0);
+}
+
 /* The same key. */
 static inline bool
 quota_key_equal(const QuotaKey *a, const QuotaKey *b)

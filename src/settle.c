@@ -31,17 +31,18 @@ typedef enum Keep
 	KEEP_NOTHING				/* never sent */
 } Keep;
 
-/* Units of one part of n calls that stay charged. */
+/* Units of one part that stay charged. */
 static int64
-final_amount(const QuotaPart *part, Keep keep, const QuotaUnits *units, int n)
+final_amount(const QuotaPermit *p, const QuotaPart *part, Keep keep,
+			 const QuotaUnits *units)
 {
 	if (keep == KEEP_NOTHING ||
 		(keep == KEEP_RATE && part->kind == QUOTA_ALLOWANCE))
 		return 0;
 	for (int i = 0; units && i < units->n; i++)
 		if (quota_unit_hash(units->u[i].unit) == part->unit_hash)
-			return units->u[i].amount * n;
-	return part->amount;
+			return units->u[i].amount * permit_calls(p);
+	return permit_left(p, part);
 }
 
 /* Says of every part but concurrency what stays charged; lock held. */
@@ -52,7 +53,7 @@ set_finals(uint32 index, Keep keep, const QuotaUnits *units, int64 now_ns)
 
 	for (int i = 0; i < p->nparts; i++)
 		if (p->parts[i].kind != QUOTA_CONCURRENCY)
-			permit_set_final(index, i, final_amount(&p->parts[i], keep, units, p->n),
+			permit_set_final(index, i, final_amount(p, &p->parts[i], keep, units),
 							 now_ns);
 }
 
@@ -132,17 +133,54 @@ quota_settle(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* quota_release(permit): see its COMMENT. */
+/*
+ * Gives back n calls of a permit at commit.  The row of its hold, if any, decides
+ * where that is gone from memory.  False when neither is open; throws 55P03, 22023.
+ */
+static bool
+give_back(int64 permit, int32 n)
+{
+	uint32		index;
+	int32		calls;
+	bool		may_hold;
+	PermitMark	result = PERMIT_MARKED;
+
+	journal_reserve(1);
+	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
+	if (index == QUOTA_NO_INDEX)
+		return credit_give_back(permit, n);
+	calls = permit_calls(&quota_permits[index]);
+	may_hold = quota_permits[index].has_hold || quota_permits[index].restored;
+	if (n < calls)
+		result = permit_give(index, n, quota_now_ns());
+	permit_unlock(index);
+	if (result == PERMIT_BUSY)
+		quota_error_permit_busy(permit);
+	if (n > calls)
+		quota_error_range("n", n, 1, calls);
+	if (n == calls)
+		return finish(permit, KEEP_NOTHING, NULL);
+	if (may_hold)
+		return credit_give_back(permit, n);
+	return result == PERMIT_MARKED;
+}
+
+/* quota_release(permit, n): see its COMMENT. */
 Datum
 quota_release(PG_FUNCTION_ARGS)
 {
 	int64		permit;
+	bool		done;
 
 	quota_enter_write("quota_release()");
 	if (PG_ARGISNULL(0))
 		PG_RETURN_VOID();
 	permit = PG_GETARG_INT64(0);
-	if (!finish(permit, KEEP_NOTHING, NULL))
+	if (PG_ARGISNULL(1))
+		done = finish(permit, KEEP_NOTHING, NULL);
+	else
+		done = give_back(permit, quota_arg_int32(fcinfo, 1, "n", 1, PG_INT32_MAX));
+	if (!done)
 		quota_error_permit(permit);
 	PG_RETURN_VOID();
 }

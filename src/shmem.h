@@ -79,6 +79,7 @@ typedef struct QuotaSlot
 								 * needed */
 	int64		look_ns;		/* when the last in the list will look; real time,
 								 * nothing while the list is empty */
+	dlist_head	askers;			/* QuotaWaiter, by arrival; see asker.c */
 	int64		wall_ahead_us;	/* of steady time, when due times of scheduled
 								 * jobs were last reckoned anew */
 	uint32		database_slot;	/* of the queue its flows belong to, set before

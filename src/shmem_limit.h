@@ -105,6 +105,10 @@ typedef struct QuotaBucket
 	QuotaGate	gate;			/* who waits for it; of a database slot: unused */
 	pg_atomic_uint32 waiting_pins;	/* flows and lines among the pins */
 
+	int64		spread_units;	/* a rate: told to those it has refused, since it
+								 * admitted one; see spread.c */
+	int64		spread_ns;		/* and the first of them is to come then */
+
 	int64		admitted;		/* units */
 	int64		refused;		/* calls */
 	int64		would_refuse;	/* calls, if it were hard */
@@ -124,6 +128,7 @@ typedef struct QuotaPart
 	bool		linked;			/* in bucket->parts; for concurrency: counted
 								 * in bucket->used, for allowance: in held */
 	int64		amount;			/* units charged */
+	int64		each;			/* of them for each call of the permit */
 	int64		final;			/* once marked: units that stay charged */
 	int64		period_us;		/* allowance: start of the period charged */
 	MeterTake	take;			/* of a rate: for returns */
@@ -167,6 +172,8 @@ typedef struct QuotaPermit
 	int			nparts;
 	int32		n;				/* calls covered; batch: jobs that have not
 								 * ended */
+	int32		giving;			/* of n: given back when giver_pid commits; see */
+	int			giver_pid;		/* permit_lease.c */
 	int64		expires_ns;
 	int64		lifetime_ns;	/* as given; bounds quota_extend() */
 	int64		asked_ns;		/* batch: the latest end asked for that did not

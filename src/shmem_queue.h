@@ -206,7 +206,11 @@ typedef struct QuotaWaitPlace
 	uint32		waiter;
 } QuotaWaitPlace;
 
-/* One for each backend, whose own all fields but the first two are; see waiter.c. */
+/*
+ * One for each backend, whose own all fields but the first two are; see waiter.c,
+ * and for the last ones, which are protected by the lock of the slot where it asks,
+ * asker.c.
+ */
 typedef struct QuotaWaiter
 {
 	pg_atomic_uint32 state;		/* WaiterState; set by who wakes it */
@@ -214,6 +218,14 @@ typedef struct QuotaWaiter
 	Oid			database;
 	Latch	   *latch;			/* set before state says that it waits */
 	QuotaWaitPlace places[QUOTA_MAX_WAIT_PROVIDERS];
+	uint32		asks_slot;		/* its own: where it may stand, else
+								 * QUOTA_NO_INDEX */
+	bool		asks;			/* it stands in slot->askers, */
+	bool		in_line;		/* and after those who came before */
+	bool		called;			/* it has to answer a roll-call, */
+	bool		answering;		/* and is about to */
+	uint32		asks_bucket;	/* the bucket that has refused it */
+	dlist_node	asker_node;
 } QuotaWaiter;
 
 /*

@@ -180,6 +180,7 @@ restore_permit(const State *state, uint32 index, const QuotaPermit *saved)
 	if (permit->alias != 0)
 		quota_shared->permit_aliases++;
 	permit->marked = false;
+	permit->giving = 0;
 	restore_parts(state, permit);
 
 	slot = &quota_slots[permit->owner];

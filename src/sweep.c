@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "asker.h"
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "event.h"
@@ -104,6 +105,7 @@ sweep_slot(uint32 index, Step step)
 	if (in_use(index))
 		return false;
 	waiter_dismiss(index);
+	asker_dismiss(index);
 	remove_objects(index);
 	quota_remove_slot(index);
 	return true;

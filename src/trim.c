@@ -1,9 +1,10 @@
 /*
  * trim.c
- *		Forgetting history in the background: finished jobs and events that were
- *		kept long enough.
+ *		Forgetting history in the background: finished jobs, events and keys of
+ *		calls that were kept long enough.
  *
- * Rows are walked by id.  Those that somebody is writing or has locked are left
+ * Keys of calls (quota.acquired) are deleted oldest first.  Rows of the others are
+ * walked by id.  Those that somebody is writing or has locked are left
  * for the next walk, and so are those that can't be deleted: a foreign key of the
  * user's own may refer to a job, or a trigger refuse.  A batch is deleted in one
  * subtransaction; if that fails, its rows are tried one by one, and the walk goes
@@ -13,12 +14,14 @@
  */
 #include "trim.h"
 
+#include "acquire.h"
 #include "clock.h"
 #include "commands/trigger.h"
 #include "event.h"
 #include "job.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "permit.h"
 #include "row_role.h"
 #include "subxact.h"
 #include "utils/fmgroids.h"
@@ -257,4 +260,45 @@ trim_events(int64 until_ns)
 	if (batch->n == 0 || refused || !delete_batch(batch, until_ns))
 		return next_walk();
 	return quota_now_ns();
+}
+
+/* A key that nobody needs any more; so long as its permit is open it is kept. */
+static bool
+is_old_key(TupleTableSlot *row, TimestampTz cutoff)
+{
+	int64		permit = row_int64_or_0(row, ACQUIRED_PERMIT);
+
+	return row_int64(row, ACQUIRED_CREATED_AT) < cutoff &&
+		(permit == 0 || !permit_is_known(permit));
+}
+
+/* See trim.h. */
+int64
+trim_acquired(int64 until_ns)
+{
+	TimestampTz cutoff = quota_wall_us() - quota_job_retention * USECS_PER_SEC;
+	RowTable   *acquired = row_open(QUOTA_REL_ACQUIRED);
+	TupleTableSlot *row = row_slot(acquired);
+	ScanKeyData key;
+	RowScan    *scan;
+	bool		in_progress;
+	int			n = 0;
+
+	ScanKeyInit(&key, 1, BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
+				TimestampTzGetDatum(cutoff));
+	scan = row_scan_begin(acquired, QUOTA_REL_ACQUIRED_CREATED, 1, &key);
+	while (n < BATCH && quota_raw_ns() < until_ns &&
+		   row_scan_next(scan, row, &in_progress))
+	{
+		if (in_progress || !is_old_key(row, cutoff))
+			continue;
+		if (n == 0 && is_refused(acquired, "keys of calls"))
+			break;
+		if (row_lock(acquired, row) == ROW_LOCKED)
+			row_delete(acquired, row);
+		n++;
+	}
+	row_scan_end(scan);
+	row_close(acquired);
+	return n < BATCH ? next_walk() : quota_now_ns();
 }

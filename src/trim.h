@@ -1,6 +1,7 @@
 /*
  * trim.h
- *		Forgetting history in the background: finished jobs and events.
+ *		Forgetting history in the background: finished jobs, events, keys
+ *		of calls.
  */
 #ifndef QUOTA_TRIM_H
 #define QUOTA_TRIM_H
@@ -16,5 +17,7 @@
  */
 extern int64 trim_jobs(int64 *position, int64 until_ns);
 extern int64 trim_events(int64 until_ns);
+/* keys of calls that are old, and whose permit is not open */
+extern int64 trim_acquired(int64 until_ns);
 
 #endif							/* QUOTA_TRIM_H */

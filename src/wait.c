@@ -79,13 +79,13 @@ wait_init(void)
 
 /* ---- the call ---- */
 
-/* Throws 25001 where the transaction can't be ended. */
-static void
-check_context(FunctionCallInfo fcinfo)
+/* See wait.h. */
+void
+wait_check_context(FunctionCallInfo fcinfo, const char *procedure)
 {
 	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
 		castNode(CallContext, fcinfo->context)->atomic || IsSubTransaction())
-		quota_error_in_transaction("quota_wait()");
+		quota_error_in_transaction(procedure);
 }
 
 /*
@@ -156,7 +156,7 @@ quota_wait(PG_FUNCTION_ARGS)
 	Slots		slots = {0};
 	int64		timeout_ns;
 
-	check_context(fcinfo);
+	wait_check_context(fcinfo, "quota_wait()");
 	quota_enter_primary("quota_wait()");
 	timeout_ns = quota_arg_interval(fcinfo, 1, "timeout");
 	job_load();
@@ -173,7 +173,7 @@ quota_wait_any(PG_FUNCTION_ARGS)
 	QuotaArray	names;
 	int64		timeout_ns;
 
-	check_context(fcinfo);
+	wait_check_context(fcinfo, "quota_wait()");
 	quota_enter_primary("quota_wait()");
 	names = quota_arg_array(fcinfo, 0, "providers", TEXTOID, false);
 	timeout_ns = quota_arg_interval(fcinfo, 1, "timeout");

@@ -195,6 +195,13 @@ trim_old_events(Run *run)
 	return trim_events(run->until_ns);
 }
 
+/* See trim.h. */
+static int64
+trim_keys(Run *run)
+{
+	return trim_acquired(run->until_ns);
+}
+
 static const struct
 {
 	Chore		chore;
@@ -210,6 +217,7 @@ static const struct
 	{expire_holds, "expiring holds"},
 	{reclaim, "reclaiming memory"},
 	{trim_old_events, "trimming events"},
+	{trim_keys, "trimming keys of calls"},
 	{trim_finished, "trimming jobs"},
 };
 

@@ -11,7 +11,7 @@ CREATE TYPE quota_decision AS (
 	exhausted jsonb
 );
 COMMENT ON TYPE quota_decision IS
-'Answer of quota_acquire. admitted: the call may be made. granted: calls admitted. reason: ok, soft_limit (admitted, beyond the soft limit limit_name), rate_limited, concurrency_limited, quota_exhausted (the credits of this period are spent, or held by calls that are not settled), suspended, exceeds_capacity (never). limit_name: the limit that opens last. not_before: when asking again can succeed at the latest, the latest of all limits that said no; for calls in flight and open holds the end of the oldest permit, which is mostly settled sooner; NULL when admitted, and when waiting does not help (exceeds_capacity, suspended, amount 0). remaining: further equal calls possible now; NULL = no limit. permit: to be settled after the call; NULL unless the call matched a concurrency or allowance limit or gave units. exhausted: every limit that said no, with name, unit, reason, needed, remaining, not_before.';
+'Answer of quota_acquire. admitted: the call may be made. granted: calls admitted. reason: ok, soft_limit (admitted, beyond the soft limit limit_name), rate_limited, concurrency_limited, quota_exhausted (the credits of this period are spent, or held by calls that are not settled), suspended, exceeds_capacity (never). limit_name: the limit that opens last. not_before: when asking again can succeed at the latest, the latest of all limits that said no; for calls in flight and open holds the end of the oldest permit, which is mostly settled sooner; NULL when admitted, and when waiting does not help (exceeds_capacity, suspended, amount 0). The first call that a rate refuses is told the very instant; those that are refused before it admits again, or that instant has come, each one calls refill later than the one before, up to one refill of the capacity (or of the calls cost when that is more) and then anew, so that not all come at once; exhausted, and what peek and explain say, is exact. remaining: further equal calls possible now; NULL = no limit. permit: to be settled after the call; NULL unless the call matched a concurrency or allowance limit or gave units. exhausted: every limit that said no, with name, unit, reason, needed, remaining, not_before, amount and window: the seconds, rounded up, in which the amount may be used up (a month of a rate counts 30 days); null for calls in flight.';
 
 CREATE FUNCTION quota_acquire(
 	tenant text,
@@ -23,12 +23,64 @@ CREATE FUNCTION quota_acquire(
 	"user" text DEFAULT NULL,
 	connection text DEFAULT NULL,
 	resource text DEFAULT NULL,
-	partial boolean DEFAULT false)
+	partial boolean DEFAULT false,
+	key text DEFAULT NULL)
 RETURNS quota_decision
 AS 'MODULE_PATHNAME', 'quota_acquire'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_acquire(text, text, text, integer, jsonb, text, text, text, text, boolean) IS
-'Decides whether n calls (1 to 1000000) of a tenant to a provider may be made now, and charges every matching limit or none. Never waits. units gives measured amounts by unit name, such as {"input_token": 1200}, instead of the cost map; a NULL class means event; partial grants as many of n as fit. What it takes counts against everybody at once and returns if the transaction or savepoint rolls back. It also counts, as one call at most, in the order of the tenant''s jobs of that class. Call it as SELECT * FROM quota_acquire(...): (quota_acquire(...)).* would call it once per column. Errors: 42704 tenant, provider or class does not exist; 22023 n or units out of range; 22004 NULL tenant, provider, n or partial; 55000 uncommitted configuration; 53400 a table is full; 25006 read-only.';
+COMMENT ON FUNCTION quota_acquire(text, text, text, integer, jsonb, text, text, text, text, boolean, text) IS
+'Decides whether n calls (1 to 1000000) of a tenant to a provider may be made now, and charges every matching limit or none. Never waits. units gives measured amounts by unit name, such as {"input_token": 1200}, instead of the cost map; a NULL class means event; partial grants as many of n as fit. What it takes counts against everybody at once and returns if the transaction or savepoint rolls back. It also counts, as one call at most, in the order of the tenant''s jobs of that class. Call it as SELECT * FROM quota_acquire(...): (quota_acquire(...)).* would call it once per column. key (1 to 1024 bytes) makes the call idempotent for its tenant and provider: once it was admitted and has committed, the same call with the same key gets the same answer and is charged no more, see quota.acquired; a refusal is not kept. Errors: 42704 tenant, provider or class does not exist; 22023 n, units or key out of range; 23505 the key was used for other arguments, which DETAIL names; 55P03 it is in use by an open transaction; 22004 NULL tenant, provider, n or partial; 55000 uncommitted configuration; 53400 a table is full; 25006 read-only.';
+
+CREATE PROCEDURE quota_acquire_wait(
+	tenant text,
+	provider text,
+	endpoint text DEFAULT NULL,
+	n integer DEFAULT 1,
+	units jsonb DEFAULT NULL,
+	class text DEFAULT NULL,
+	"user" text DEFAULT NULL,
+	connection text DEFAULT NULL,
+	resource text DEFAULT NULL,
+	partial boolean DEFAULT false,
+	key text DEFAULT NULL,
+	timeout interval DEFAULT '1 minute',
+	INOUT decision quota_decision DEFAULT NULL)
+AS 'MODULE_PATHNAME', 'quota_acquire_wait'
+LANGUAGE C;
+COMMENT ON PROCEDURE quota_acquire_wait(text, text, text, integer, jsonb, text, text, text, text, boolean, text, interval, quota_decision) IS
+'quota_acquire that waits while the answer is no: CALL quota_acquire_wait(''acme'', ''crm'', timeout => ''5 s''). Asks again when the limit that opens last opens, and at once when something comes back to it or the configuration changes; answers with the refusal when the timeout (real time, above 0, at most 366 days) is over, and at once when waiting that long cannot help: a limit opens later, unless calls in flight or open holds end, or never. Of sessions that wait for one bucket the first asks first. What it took is committed when it returns. While it waits the session holds no snapshot and no lock, and can be cancelled at any moment. What is passed for decision does not matter. 25001 inside a transaction block or function: call it outside. Other errors as quota_acquire.';
+
+/* Answers kept by key. */
+CREATE TABLE quota.acquired (
+	tenant text NOT NULL,
+	provider text NOT NULL,
+	key text NOT NULL,
+	arguments jsonb NOT NULL,
+	granted integer NOT NULL,
+	reason text NOT NULL,
+	limit_name text,
+	remaining bigint,
+	permit bigint,
+	exhausted jsonb,
+	created_at timestamptz NOT NULL,
+	PRIMARY KEY (tenant, provider, key)
+) USING heap;
+CREATE INDEX acquired_created ON quota.acquired (created_at);
+COMMENT ON TABLE quota.acquired IS 'Calls that were admitted with a key. A key is kept for quota.job_retention, and as long as its permit is open; then a background worker deletes the row, and the key may be used anew. Deleting a row does the same.';
+COMMENT ON INDEX quota.acquired_created IS 'Oldest first, to be deleted.';
+COMMENT ON COLUMN quota.acquired.tenant IS 'The tenant.';
+COMMENT ON COLUMN quota.acquired.provider IS 'The provider.';
+COMMENT ON COLUMN quota.acquired.key IS 'The key; another tenant or provider may use the same.';
+COMMENT ON COLUMN quota.acquired.arguments IS 'The other arguments, without those that were NULL.';
+COMMENT ON COLUMN quota.acquired.granted IS 'The answer, as in quota_decision; so are the next columns.';
+COMMENT ON COLUMN quota.acquired.reason IS 'See granted.';
+COMMENT ON COLUMN quota.acquired.limit_name IS 'See granted.';
+COMMENT ON COLUMN quota.acquired.remaining IS 'See granted.';
+COMMENT ON COLUMN quota.acquired.permit IS 'See granted.';
+COMMENT ON COLUMN quota.acquired.exhausted IS 'See granted.';
+COMMENT ON COLUMN quota.acquired.created_at IS 'When it was admitted.';
+REVOKE ALL ON quota.acquired FROM PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('quota.acquired', '');
 
 CREATE FUNCTION quota_peek(
 	tenant text,
@@ -86,12 +138,12 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_settle(bigint, boolean, jsonb) IS
 'The call of this permit is over. Concurrency returns when the transaction commits; units replaces the estimates by true amounts, also of units that were not estimated (those of an allowance only if quota_acquire was given units): what is less returns at commit (of a rate what has not refilled meanwhile), what is more is charged at once, without asking, credits exactly and a rate as a debt of at most what the limit allows in one period, or its capacity if that is more; of what exceeds that nothing is charged; billed = false returns its credits, never its rate tokens: the provider counted the call. A NULL permit is that of a call with nothing to settle: nothing happens. units are per call of the permit. Errors: 55000 the permit is not open; 55P03 another transaction settles it; 22004 NULL billed; 22023 malformed units.';
 
-CREATE FUNCTION quota_release(permit bigint)
+CREATE FUNCTION quota_release(permit bigint, n integer DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'quota_release'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_release(bigint) IS
-'The call of this permit was never sent: everything returns when the transaction commits, rate tokens too (less what has refilled since). A NULL permit: nothing happens. Errors as quota_settle.';
+COMMENT ON FUNCTION quota_release(bigint, integer) IS
+'n of the calls of this permit, or all of them when n is NULL, were never made: when the transaction commits everything they took returns, concurrency, credits and rate tokens (less what has refilled since). The permit stays open for the calls that are left and may be released again, settled (units are per call that is left) or extended. A NULL permit: nothing happens. Errors as quota_settle, while another transaction gives back calls of the permit too; 22023 n below 1 or above the calls that are left, which DETAIL tells.';
 
 CREATE FUNCTION quota_extend(permit bigint, by interval)
 RETURNS timestamptz
@@ -99,3 +151,45 @@ AS 'MODULE_PATHNAME', 'quota_extend'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_extend(bigint, interval) IS
 'Moves the end of an open permit to now + by, never earlier than it was; at most the permit''s lifetime at once. Returns the new end. Errors: 55000 the permit is not open; 55P03 another transaction settles it; 22023 by out of range.';
+
+CREATE FUNCTION quota_headers(decision quota_decision)
+RETURNS jsonb
+LANGUAGE sql VOLATILE PARALLEL SAFE
+BEGIN ATOMIC
+	WITH said_no AS (
+		SELECT DISTINCT ON (id)
+			pg_catalog.concat('"', pg_catalog.regexp_replace(
+				pg_catalog.regexp_replace(e.name, '[^\x20-\x7e]', '?', 'g'),
+				'(["\\])', '\\\1', 'g'), '"') AS id,
+			CASE WHEN e."window" IS NULL THEN ';qu="concurrent-requests"'
+				WHEN e.unit OPERATOR(pg_catalog.<>) 'request'
+					THEN pg_catalog.concat(';qu="', pg_catalog.regexp_replace(
+						pg_catalog.regexp_replace(e.unit, '[^\x20-\x7e]', '?', 'g'),
+						'(["\\])', '\\\1', 'g'), '"') END AS qu,
+			LEAST(e.amount, 999999999999999) AS q,
+			e."window" AS w,
+			LEAST(GREATEST(e.remaining, 0), 999999999999999) AS r,
+			CASE WHEN e.not_before IS NOT NULL THEN
+				GREATEST(pg_catalog.ceil(EXTRACT(epoch FROM
+					e.not_before OPERATOR(pg_catalog.-) quota_clock())), 0) END AS t
+		FROM pg_catalog.jsonb_to_recordset(decision.exhausted) AS
+			e (name text, unit text, amount bigint, "window" bigint,
+				remaining bigint, not_before timestamptz)
+		ORDER BY id, t DESC NULLS FIRST)
+	SELECT pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object(
+		'Retry-After', CASE WHEN NOT decision.admitted AND decision.not_before IS NOT NULL
+			THEN (GREATEST(pg_catalog.ceil(EXTRACT(epoch FROM
+				decision.not_before OPERATOR(pg_catalog.-) quota_clock())),
+				pg_catalog.max(t), 0))::text END,
+		'RateLimit', COALESCE(
+			pg_catalog.string_agg(pg_catalog.concat(id, ';r=', r, ';t=' OPERATOR(pg_catalog.||) t::text),
+				', ' ORDER BY id),
+			'"calls";r=' OPERATOR(pg_catalog.||) CASE WHEN decision.remaining IS NOT NULL
+				THEN LEAST(decision.remaining, 999999999999999) END::text),
+		'RateLimit-Policy', pg_catalog.string_agg(
+			pg_catalog.concat(id, ';q=', q, qu, ';w=' OPERATOR(pg_catalog.||) w::text),
+			', ' ORDER BY id)))
+	FROM said_no;
+END;
+COMMENT ON FUNCTION quota_headers(quota_decision) IS
+'HTTP response fields for a decision, as an object of strings by field name: Retry-After when asking again helps (whole seconds, rounded up, at least every t), RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-10. Of a refusal each limit in exhausted is an item: q units per window of w seconds, qu the unit unless request, r units left, t seconds (rounded up) until asking again can succeed at the latest, none when that never helps. Of an admitted call, and of a suspended tenant''s: an item "calls" with r further equal calls; nothing when no limit applies. In names any character but printable ASCII becomes "?"; of limits with one name the one that opens last is told. Times count from now by the clock of quota, so call it when the answer is sent: SELECT admitted, quota_headers(d) FROM quota_acquire(...) d.';

@@ -15,9 +15,10 @@ CREATE TABLE quota.ledger (
 	created_at timestamptz NOT NULL,
 	reason text,
 	CONSTRAINT ledger_kind_word CHECK (kind OPERATOR(pg_catalog.=) ANY
-		(ARRAY['hold', 'settle', 'refund', 'expire', 'grant', 'adjust'])),
+		(ARRAY['hold', 'release', 'settle', 'refund', 'expire', 'grant', 'adjust'])),
 	CONSTRAINT ledger_amount_range CHECK (CASE
 		WHEN kind OPERATOR(pg_catalog.=) 'hold' THEN amount OPERATOR(pg_catalog.>=) 0
+		WHEN kind OPERATOR(pg_catalog.=) 'release' THEN amount OPERATOR(pg_catalog.<=) 0
 		WHEN kind OPERATOR(pg_catalog.=) 'grant' THEN amount OPERATOR(pg_catalog.<) 0
 		WHEN kind OPERATOR(pg_catalog.=) 'refund' THEN amount OPERATOR(pg_catalog.<) 0
 		ELSE true END),
@@ -38,12 +39,12 @@ COMMENT ON COLUMN quota.ledger.provider IS 'Provider of the limit; NULL for a li
 COMMENT ON COLUMN quota.ledger.limit_name IS 'Name of the limit in quota.limits.';
 COMMENT ON COLUMN quota.ledger.tenant IS 'Whose call it was, also where tenants share the allowance; NULL for entries by hand that name no tenant.';
 COMMENT ON COLUMN quota.ledger.unit IS 'Unit of amount.';
-COMMENT ON COLUMN quota.ledger.kind IS 'hold: estimate of an admitted call. settle: what the call used less the hold, 0 when the estimate was right. expire: the same for a call that nobody settled. refund: given back after settling. grant, adjust: by hand.';
+COMMENT ON COLUMN quota.ledger.kind IS 'hold: estimate of an admitted call, or of several. release: those of them that were never made. settle: what the call used less the hold, 0 when the estimate was right. expire: the same for a call that nobody settled. refund: given back after settling. grant, adjust: by hand.';
 COMMENT ON COLUMN quota.ledger.amount IS 'Units; positive = spent, negative = given.';
 COMMENT ON COLUMN quota.ledger.permit IS 'Permit of the call; all its entries have the same.';
 COMMENT ON COLUMN quota.ledger.job IS 'Job the call was made for.';
 COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in: the one that contains this instant by the limit''s calendar. Entries that refer to a hold have that of the hold.';
-COMMENT ON COLUMN quota.ledger.created_at IS 'When the entry was written.';
+COMMENT ON COLUMN quota.ledger.created_at IS 'When the entry was written; of a release, when the hold was.';
 COMMENT ON COLUMN quota.ledger.reason IS 'Free text of who wrote it.';
 
 CREATE TABLE quota.holds (
@@ -64,13 +65,13 @@ CREATE TABLE quota.holds (
 CREATE INDEX holds_expires ON quota.holds (expires_at);
 
 COMMENT ON TABLE quota.holds IS
-'Open holds: admitted calls whose credits are charged by estimate and not settled yet. What each holds of which allowance are its entries of kind hold in quota.ledger.';
+'Open holds: admitted calls whose credits are charged by estimate and not settled yet. What each holds of which allowance are its entries of kind hold and release in quota.ledger.';
 COMMENT ON INDEX quota.holds_expires IS 'Holds that nobody settled in time.';
 COMMENT ON COLUMN quota.holds.permit IS 'Permit of the call; a hold id is a permit id.';
 COMMENT ON COLUMN quota.holds.tenant IS 'Whose call.';
 COMMENT ON COLUMN quota.holds.provider IS 'Provider called.';
 COMMENT ON COLUMN quota.holds.job IS 'Job the call is made for.';
-COMMENT ON COLUMN quota.holds.calls IS 'Calls admitted together; units given when settling are of one call.';
+COMMENT ON COLUMN quota.holds.calls IS 'Calls admitted together, less those given back; units given when settling are of one call.';
 COMMENT ON COLUMN quota.holds.created_at IS 'When it was admitted; as in its entries.';
 COMMENT ON COLUMN quota.holds.expires_at IS 'When it counts as lost unless its permit was extended; a clock that follows the wall clock but is never set.';
 
