@@ -321,6 +321,24 @@ UNIT_TEST(another_calendar)
 	CHECK_EQ(end, US_PER_DAY + US_PER_DAY / 4);
 }
 
+/* by other rules the period goes on, or was over before the end that was known */
+UNIT_TEST(an_end_that_other_rules_gave)
+{
+	Calendar	c = {.unit = CALENDAR_DAYS,.count = 1};
+	int64_t		start = 0;
+	int64_t		end = US_PER_DAY - 7;
+
+	CHECK_EQ(calendar_step(&c, true, false, end, &start, &end), CALENDAR_STAYS);
+	CHECK_EQ(start, 0);
+	CHECK_EQ(end, US_PER_DAY);
+	end = US_PER_DAY + 7;
+	CHECK_EQ(calendar_step(&c, true, false, end, &start, &end), CALENDAR_RELOADS);
+	/* what is held keeps it together with what went before */
+	CHECK_EQ(calendar_step(&c, true, true, end, &start, &end), CALENDAR_STAYS);
+	CHECK_EQ(start, 0);
+	CHECK_EQ(end, 2 * US_PER_DAY);
+}
+
 /*
  * Sessions with old and new rules of one zone, charging one bucket at random: in no
  * period of the new rules that began after the rules were known to all is a sum
@@ -384,6 +402,7 @@ main(void)
 	UNIT_RUN(a_skipped_day);
 	UNIT_RUN(a_period_rolls_at_its_end_and_never_back);
 	UNIT_RUN(another_calendar);
+	UNIT_RUN(an_end_that_other_rules_gave);
 	UNIT_RUN(other_rules_of_the_zone);
 	UNIT_MAIN_END();
 }
