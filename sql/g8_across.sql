@@ -70,7 +70,7 @@ CALL across_ends(NULL);
 CALL across_shape('own');
 CALL across_ends(NULL);
 
--- one transaction gives back to more limits than it remembers: all who wait look again
+-- one transaction has to do with many limits
 INSERT INTO quota.jobs (tenant, provider, endpoint)
 	SELECT 'across_' || n, 'across_' || p, '/x' FROM generate_series(1, 40) n, unnest('{p,q}'::text[]) p;
 BEGIN;
@@ -131,6 +131,18 @@ SELECT across_claim('p');
 SELECT quota_clock_advance('1 us');
 SELECT across_claim('p');
 SELECT across_finish();
+
+-- one rollback gives back to more limits than are remembered: all who wait look again
+SELECT across_clear();
+UPDATE quota.limits SET per = '{tenant}' WHERE provider IS NULL AND name = 'across_rate';
+INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 'across_' || n, 'across_p', '/x' FROM generate_series(1, 40) n;
+BEGIN;
+SELECT count(*) FROM generate_series(1, 40) n WHERE (quota_acquire('across_' || n, 'across_r', '/x')).admitted;
+SELECT count(*) FROM across_claim('p', 50);
+ROLLBACK;
+SELECT count(*) FROM across_claim('p', 50);
+SELECT across_clear();
+UPDATE quota.limits SET per = '{}' WHERE provider IS NULL AND name = 'across_rate';
 
 -- hundreds of tenants wait at three providers: a token costs a refusal or two at each
 -- provider that is asked for, whoever waits, and none is lost
