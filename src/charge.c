@@ -96,12 +96,13 @@ take_batch(const QuotaPlan *plan, const TermState *states,
 }
 
 /*
- * Charges one term for n calls, to the permit unless that is QUOTA_NO_INDEX; false
- * when it does not count them: a shadow that would not have admitted them, and
- * concurrency without a permit, as nothing would tell their end.
+ * Charges one term for n calls, to the permit unless that is QUOTA_NO_INDEX; alone as
+ * in journal_take().  False when it does not count them: a shadow that would not have
+ * admitted them, and concurrency without a permit, as nothing would tell their end.
  */
 static bool
-charge_term(QuotaTerm *term, const TermState *s, uint32 permit, int n)
+charge_term(const QuotaTerm *term, const TermState *s, uint32 permit, int n,
+			bool alone)
 {
 	int64		units = enforce_charge(term, s, n);
 
@@ -110,9 +111,9 @@ charge_term(QuotaTerm *term, const TermState *s, uint32 permit, int n)
 	if (permit != QUOTA_NO_INDEX)
 		permit_add_part(permit, term, s->bucket, units);
 	else if (quota_is_rate(term->kind))
-		journal_take(s->bucket, units, &term->journal_hint);
+		journal_take(s->bucket, units, alone);
 	else if (term->kind == QUOTA_ALLOWANCE)
-		journal_shadow(s->bucket, units, &term->journal_hint);
+		journal_shadow(s->bucket, units, alone);
 	else
 		return false;
 	return true;
@@ -123,6 +124,7 @@ bool
 quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int n,
 			 int64 now_ns, QuotaVerdict *v)
 {
+	bool		alone = ask->is_job || ask->batch != QUOTA_BATCH_NONE;
 	bool		needs;
 	uint32		permit = QUOTA_NO_INDEX;
 
@@ -135,13 +137,13 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 		return false;
 	for (int i = 0; i < plan->nterms; i++)
 	{
-		QuotaTerm  *term = &plan->terms[i];
+		const QuotaTerm *term = &plan->terms[i];
 		const TermState *s = &states[i];
 
 		if (!s->charged || (s->cost == 0 && permit == QUOTA_NO_INDEX))
 			continue;
 		if (!charge_term(term, s, is_of_batch(term, ask) ? v->batch_index : permit,
-						 is_of_batch(term, ask) ? 1 : n))
+						 is_of_batch(term, ask) ? 1 : n, alone))
 			continue;
 		quota_buckets[s->bucket].admitted += s->cost * n;
 		spread_end(&quota_buckets[s->bucket]);

@@ -130,14 +130,6 @@ admitted(Claimer *c, const QuotaUnits *units)
 	return STEP_GO_ON;
 }
 
-/* Takes of a claim are undone one by one: no other call may share records. */
-static void
-forget_hints(QuotaPlan *plan)
-{
-	for (int i = 0; i < plan->nterms; i++)
-		plan->terms[i].journal_hint = UINT32_MAX;
-}
-
 /* The weight the flow is ordered by is the tenant's current one; locks held. */
 static bool
 has_current_weight(Claimer *c)
@@ -234,7 +226,6 @@ try_charge(Claimer *c, const QuotaUnits *units, bool first)
 
 	c->lease_ns = c->asked_lease_ns > 0 ? c->asked_lease_ns : c->plan->lease_ns;
 	journal_reserve(QUOTA_MAX_TERMS + 3);
-	forget_hints(c->plan);
 	quota_lock_plan(c->plan);
 	mark_takes(c);
 	if (first)
@@ -251,7 +242,6 @@ try_charge(Claimer *c, const QuotaUnits *units, bool first)
 			step = decide(c, units, first, &result, &what);
 	}
 	quota_unlock_plan(c->plan);
-	forget_hints(c->plan);
 	if (step != STEP_GO_ON)
 		turn_end(c);
 	/* a batch makes do with what it has */

@@ -51,6 +51,9 @@ static int	max_records;
 uint32		journal_taken_head = QUOTA_NO_INDEX;
 uint32		journal_marked_head = QUOTA_NO_INDEX;
 static int	note_hints[NOTE_HINTS][2];
+/* So do takes of many buckets in turn, of different users for example. */
+#define TAKE_HINTS 16384
+static int	take_hints[TAKE_HINTS];
 static int	deadline_hints[2][2];
 static int	claim_hint;			/* the claim whose job was finished last */
 static int *claim_places;		/* max_records hints by job id: its claim */
@@ -149,24 +152,40 @@ journal_is_empty(void)
 		journal_marked_head == QUOTA_NO_INDEX;
 }
 
-/* See journal.h. */
-void
-journal_take(uint32 bucket, int64 n, uint32 *hint)
+/* The record that one of the bucket may merge with; NULL when there is none. */
+static JournalRecord *
+find_take(JournalRecordType type, uint32 bucket, bool alone)
 {
-	QuotaBucket *b = &quota_buckets[bucket];
+	int			position = take_hints[bucket % TAKE_HINTS];
+
+	return !alone && matches(position, type, bucket) &&
+		!journal_records[position].alone ? &journal_records[position] : NULL;
+}
+
+/* A new one. */
+static JournalRecord *
+append_take(JournalRecordType type, uint32 bucket, bool alone)
+{
 	JournalRecord *r;
 
-	if (hint && matches((int) *hint, RECORD_TAKE, bucket) &&
-		meter_take_joins(&b->meter, &journal_records[*hint].u.take))
-		r = &journal_records[*hint];
-	else
-	{
-		if (hint)
-			*hint = (uint32) journal_nrecords;
-		r = append(RECORD_TAKE, bucket);
-		memset(&r->u.take, 0, sizeof(r->u.take));
-		pg_atomic_fetch_add_u32(&b->pins, 1);
-	}
+	if (!alone)
+		take_hints[bucket % TAKE_HINTS] = journal_nrecords;
+	r = append(type, bucket);
+	r->alone = alone;
+	memset(&r->u, 0, sizeof(r->u));
+	pg_atomic_fetch_add_u32(&quota_buckets[bucket].pins, 1);
+	return r;
+}
+
+/* See journal.h. */
+void
+journal_take(uint32 bucket, int64 n, bool alone)
+{
+	QuotaBucket *b = &quota_buckets[bucket];
+	JournalRecord *r = find_take(RECORD_TAKE, bucket, alone);
+
+	if (r == NULL || !meter_take_joins(&b->meter, &r->u.take))
+		r = append_take(RECORD_TAKE, bucket, alone);
 	meter_take(&b->meter, &r->u.take, n);
 }
 
@@ -187,23 +206,16 @@ journal_lead(uint32 share, uint32 *hint)
 
 /* See journal.h.  At most what a limit can have, whatever calls were settled with. */
 void
-journal_shadow(uint32 bucket, int64 n, uint32 *hint)
+journal_shadow(uint32 bucket, int64 n, bool alone)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
-	JournalRecord *r;
+	JournalRecord *r = find_take(RECORD_SHADOW, bucket, alone);
 
 	n = Min(n, Max(QUOTA_MAX_AMOUNT - b->shadow_used, 0));
-	if (hint && matches((int) *hint, RECORD_SHADOW, bucket) &&
-		journal_records[*hint].u.shadow.period_us == b->period_start_us)
-		r = &journal_records[*hint];
-	else
+	if (r == NULL || r->u.shadow.period_us != b->period_start_us)
 	{
-		if (hint)
-			*hint = (uint32) journal_nrecords;
-		r = append(RECORD_SHADOW, bucket);
-		r->u.shadow.n = 0;
+		r = append_take(RECORD_SHADOW, bucket, alone);
 		r->u.shadow.period_us = b->period_start_us;
-		pg_atomic_fetch_add_u32(&b->pins, 1);
 	}
 	r->u.shadow.n += n;
 	b->shadow_used += n;

@@ -75,18 +75,20 @@ extern JournalMark journal_mark(void);
 extern void journal_undo(JournalMark mark); /* no lock held */
 
 /*
- * Takes n units of a meter, which the caller has settled.  With a hint (kept by
- * the caller) the record merges with that of an earlier take, where it can.
+ * Takes n units of a meter, which the caller has settled.  Unless it is to be undone
+ * alone, as what a claim takes, the record merges with that of an earlier take, where
+ * it can.
  */
-extern void journal_take(uint32 bucket, int64 n, uint32 *hint);
+extern void journal_take(uint32 bucket, int64 n, bool alone);
 /*
- * What fair_lead() is about to move the tag of the share by; with a hint as above.
+ * What fair_lead() is about to move the tag of the share by; it merges by a hint kept
+ * by the caller.
  */
 extern FairLead *journal_lead(uint32 share, uint32 *hint);
 /*
- * The same for a shadow allowance, whose counter this raises; hint as above.
+ * As journal_take() for a shadow allowance, whose counter this raises.
  */
-extern void journal_shadow(uint32 bucket, int64 n, uint32 *hint);
+extern void journal_shadow(uint32 bucket, int64 n, bool alone);
 extern void journal_adjust(uint32 bucket, int64 n); /* n > 0: taken now; n < 0:
 													 * given at commit; 0: only
 													 * pinned until the end */

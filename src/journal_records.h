@@ -29,6 +29,7 @@ typedef enum JournalRecordType
 typedef struct JournalRecord
 {
 	uint8		type;
+	bool		alone;			/* of a claim: no other take merges with it */
 	SubTransactionId sub;
 	uint32		object;			/* index of bucket, share, flow, slot or permit */
 	union

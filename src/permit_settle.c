@@ -193,7 +193,7 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 	if (q->kind == QUOTA_ALLOWANCE && b->period_start_us != q->period_us)
 		return;
 	if (q->shadow)
-		journal_shadow(q->bucket, more, NULL);
+		journal_shadow(q->bucket, more, true);
 	else if (q->kind == QUOTA_ALLOWANCE)
 		journal_adjust(q->bucket, more);
 	else if (quota_is_rate(q->kind))
@@ -204,7 +204,7 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 		if (permit_is_ours(index))
 			take_more(q, more);
 		else
-			journal_take(q->bucket, more, NULL);
+			journal_take(q->bucket, more, true);
 	}
 }
 

@@ -8,6 +8,11 @@
  * Nothing here is shared; plans are replaced only from quota_plan() and its kin,
  * never in a callback.
  *
+ * The user, the connection and the resource of a call make keys of buckets, and
+ * nothing else of its plan: so a plan is kept for calls that name the same of them,
+ * whoever that is, and bound to each call's.  The last binding is kept with it; so
+ * what the cache takes does not grow with the users, nor does the time of a decision.
+ *
  * A plan that is replaced or evicted may still be in a caller's hands.  It is
  * retired: freed by the first request of a later transaction, or after
  * QUOTA_PLAN_GRACE more were retired.
@@ -32,15 +37,17 @@
 #define DEFAULT_CLASS "event"
 
 /*
- * What a plan depends on: seven names, each preceded by a byte with its length
- * plus 1, 0 standing for NULL.
+ * What a plan depends on: four names, each preceded by a byte with its length
+ * plus 1, 0 standing for NULL, and a byte that says which of the others are given.
+ * What it is bound to: those three names.
  */
 typedef struct PlanKey
 {
 	const char *bytes;
 	int			len;
 } PlanKey;
-#define MAX_PLAN_KEY (7 * QUOTA_NAME_LEN)
+#define MAX_PLAN_KEY (4 * QUOTA_NAME_LEN + 1)
+#define MAX_NAMES_KEY (3 * QUOTA_NAME_LEN)
 
 typedef struct CachedPlan
 {
@@ -48,6 +55,8 @@ typedef struct CachedPlan
 	dlist_node	node;			/* in plans_by_use */
 	uint64		serial;
 	QuotaPlan  *plan;			/* never NULL between calls */
+	QuotaPlan  *bound;			/* NULL = to nobody yet; */
+	PlanKey		names;			/* else to these; room for MAX_NAMES_KEY */
 } CachedPlan;
 
 static MemoryContext cache_context = NULL;	/* of everything below */
@@ -145,6 +154,17 @@ retire(QuotaPlan *plan)
 	retired_next = (retired_next + 1) % QUOTA_PLAN_GRACE;
 }
 
+/* Frees what is there, but not yet; the strings of a binding are its plan's. */
+static void
+retire_plans(CachedPlan *c)
+{
+	if (c->bound)
+		retire(c->bound);
+	if (c->plan)
+		retire(c->plan);
+	c->plan = c->bound = NULL;
+}
+
 /* Takes a plan out of the cache. */
 static void
 evict(CachedPlan *c)
@@ -152,8 +172,9 @@ evict(CachedPlan *c)
 	char	   *bytes = unconstify(char *, c->key.bytes);
 
 	dlist_delete(&c->node);
-	if (c->plan)
-		retire(c->plan);
+	retire_plans(c);
+	if (c->names.bytes)
+		pfree(unconstify(char *, c->names.bytes));
 	hash_search(cached_plans, &c->key, HASH_REMOVE, NULL);
 	pfree(bytes);
 }
@@ -183,16 +204,51 @@ static PlanKey
 make_plan_key(const QuotaCall *call, int per_used, char *bytes)
 {
 	PlanKey		key = {bytes, 0};
+	int			given = (call->user ? PER_USER : 0) |
+		(call->connection ? PER_CONNECTION : 0) |
+		(call->resource ? PER_RESOURCE : 0);
 
 	append_name(&key, "tenant", call->tenant, true);
 	append_name(&key, "provider", call->provider, true);
 	append_name(&key, "endpoint", call->endpoint, true);
 	append_name(&key, "class", call->class_name, true);
+	bytes[key.len++] = (char) (given & per_used);
+	return key;
+}
+
+/* What it is bound to.  Throws 22023. */
+static PlanKey
+make_names_key(const QuotaCall *call, int per_used, char *bytes)
+{
+	PlanKey		key = {bytes, 0};
+
 	append_name(&key, "user", call->user, per_used & PER_USER);
 	append_name(&key, "connection", call->connection,
 				per_used & PER_CONNECTION);
 	append_name(&key, "resource", call->resource, per_used & PER_RESOURCE);
 	return key;
+}
+
+/* The plan for the names of the call. */
+static QuotaPlan *
+bind_plan(CachedPlan *c, const QuotaCall *call, const PlanKey *names)
+{
+	QuotaPlan  *bound;
+
+	if (c->plan->nnamed == 0)
+		return c->plan;
+	if (c->bound && plan_key_compare(&c->names, names, sizeof(PlanKey)) == 0)
+		return c->bound;
+	if (c->names.bytes == NULL)
+		c->names.bytes = MemoryContextAlloc(cache_context, MAX_NAMES_KEY);
+	/* what the last one has found of all others is good for the next */
+	bound = policy_bind(c->bound ? c->bound : c->plan, call, cache_context);
+	if (c->bound)
+		retire(c->bound);
+	c->bound = bound;
+	memcpy(unconstify(char *, c->names.bytes), names->bytes, names->len);
+	c->names.len = names->len;
+	return bound;
 }
 
 /* The place of a plan in the cache, made when needed; it is the latest used. */
@@ -213,7 +269,8 @@ enter_plan(PlanKey key)
 	memcpy(bytes, key.bytes, key.len);
 	c = hash_search(cached_plans, &key, HASH_ENTER, NULL);
 	c->key.bytes = bytes;
-	c->plan = NULL;
+	c->plan = c->bound = NULL;
+	c->names.bytes = NULL;
 	c->serial = 0;
 	dlist_push_head(&plans_by_use, &c->node);
 	return c;
@@ -261,7 +318,7 @@ make_plan(const QuotaCall *call, const PolicyRules *rules,
  * The plan of a call that is not in the cache, or not current.  NULL when a
  * row is missing and that is all right.
  */
-static QuotaPlan *
+static CachedPlan *
 renew_plan(const QuotaCall *call, const PolicyRules *rules,
 		   const PolicyProvider *provider, bool missing_ok)
 {
@@ -287,11 +344,10 @@ renew_plan(const QuotaCall *call, const PolicyRules *rules,
 	plan = make_plan(call, rules, provider, tenant, class_row->rank);
 	c = enter_plan(make_plan_key(call, rules->per_used | provider->per_used,
 								 bytes));
-	if (c->plan)
-		retire(c->plan);
+	retire_plans(c);
 	c->plan = plan;
 	c->serial = tenant->serial == rules->serial ? rules->serial : 0;
-	return plan;
+	return c;
 }
 
 /* See quota_plan(); the tenant may be NULL here.  Throws also 22004, 22023. */
@@ -301,8 +357,10 @@ find_plan(const QuotaCall *given, bool missing_ok)
 	QuotaCall	call = *given;
 	const PolicyRules *rules = policy_rules();
 	const PolicyProvider *provider;
+	char		name_bytes[MAX_NAMES_KEY];
 	char		bytes[MAX_PLAN_KEY];
-	CachedPlan *c;
+	PlanKey		names = {NULL, 0};
+	CachedPlan *c = NULL;
 
 	if (call.provider == NULL)
 		quota_error_null("provider");
@@ -314,18 +372,19 @@ find_plan(const QuotaCall *given, bool missing_ok)
 		call.class_name = DEFAULT_CLASS;
 	if (provider)
 	{
-		PlanKey		key = make_plan_key(&call,
-										rules->per_used | provider->per_used,
-										bytes);
+		int			per_used = rules->per_used | provider->per_used;
+		PlanKey		key = make_plan_key(&call, per_used, bytes);
 
+		names = make_names_key(&call, per_used, name_bytes);
 		c = hash_search(cached_plans, &key, HASH_FIND, NULL);
 		if (c && c->serial == policy_serial() && quota_plan_is_current(c->plan))
-		{
 			dlist_move_head(&plans_by_use, &c->node);
-			return c->plan;
-		}
+		else
+			c = NULL;
 	}
-	return renew_plan(&call, rules, provider, missing_ok);
+	if (c == NULL)
+		c = renew_plan(&call, rules, provider, missing_ok);
+	return c ? bind_plan(c, &call, &names) : NULL;
 }
 
 /* See policy.h. */

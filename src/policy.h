@@ -28,6 +28,9 @@ typedef struct QuotaTerm
 	uint32		bucket;			/* where it was last found; verify */
 	uint8		kind;			/* QuotaKind */
 	uint8		enforcement;	/* QuotaEnforcement */
+	uint8		per;			/* ConfigPer bits */
+	bool		named;			/* key, label and account go by the call's user,
+								 * connection or resource: policy_bind() */
 	bool		own;			/* the bucket is this tenant's alone */
 	bool		wide;			/* every call to the provider meets it */
 	bool		starts_full;	/* limit or tenant is younger than the crash */
@@ -53,8 +56,6 @@ typedef struct QuotaTerm
 	/* allowance */
 	uint8		account[16];	/* quota.ledger.account */
 	Calendar	calendar;
-	/* hint of journal.c: where this bucket's record was */
-	uint32		journal_hint;
 } QuotaTerm;
 
 /* The limit has a say in the outcome. */
@@ -106,6 +107,7 @@ typedef struct QuotaPlan
 	int64		share_cost;		/* of one call in the share unit, >= 1 */
 	int64		lease_ns;		/* default lease of a job */
 	bool		lost_refunds;	/* a lost permit's credits return (default: no) */
+	int			nnamed;			/* terms that are named */
 	int			nterms;
 	QuotaTerm	terms[FLEXIBLE_ARRAY_MEMBER];
 } QuotaPlan;

@@ -133,11 +133,11 @@ per_values(const QuotaCall *call, const char *values[N_PER])
 	values[5] = call->class_name;
 }
 
-/* Values joined by '/', cut to what views show. */
-static char *
-make_label(int per, const char *const values[N_PER])
+/* Values joined by '/', cut to what views show: QUOTA_LABEL_LEN bytes. */
+static void
+make_label(int per, const char *const values[N_PER], char *out)
 {
-	char	   *label = palloc(QUOTA_NAME_LEN * N_PER + 1);
+	char		label[(QUOTA_NAME_LEN + 1) * N_PER];
 	char	   *end = label;
 	int			len;
 
@@ -151,35 +151,37 @@ make_label(int per, const char *const values[N_PER])
 			end = stpcpy(end, values[i]);
 	}
 	len = pg_mbcliplen(label, end - label, QUOTA_LABEL_LEN - 1);
-	label[len] = '\0';
-	return label;
+	memcpy(out, label, len);
+	out[len] = '\0';
 }
 
-/* Keys of the bucket and of the ledger account, and the label. */
+/* Keys of the bucket and of the ledger account, and the label, put there. */
 static void
-identify(QuotaTerm *t, const PolicySource *s, const char *provider, int per)
+identify(QuotaTerm *t, const QuotaCall *call, Oid extension,
+		 const char *provider, char *label)
 {
 	const char *values[N_PER];
 	const char *parts[3 + N_PER];
 	const char *stable[2 + N_PER];
 
-	per_values(s->call, values);
+	per_values(call, values);
 	parts[0] = stable[0] = provider;
 	parts[1] = stable[1] = t->name;
 	parts[2] = quota_kind_name(t->kind);	/* another kind, another bucket */
 	for (int i = 0; i < N_PER; i++)
-		parts[3 + i] = stable[2 + i] = (per & (1 << i)) ? values[i] : NULL;
+		parts[3 + i] = stable[2 + i] = (t->per & (1 << i)) ? values[i] : NULL;
 
 	if (t->kind == QUOTA_ALLOWANCE)
 	{
 		quota_stable_hash(QUOTA_SPACE_ACCOUNT, lengthof(stable), stable,
 						  t->account);
-		t->key = quota_account_key(MyDatabaseId, s->extension, t->account);
+		t->key = quota_account_key(MyDatabaseId, extension, t->account);
 	}
 	else
-		t->key = quota_key(MyDatabaseId, s->extension, QUOTA_SPACE_BUCKET,
+		t->key = quota_key(MyDatabaseId, extension, QUOTA_SPACE_BUCKET,
 						   lengthof(parts), parts);
-	t->label = make_label(per, values);
+	make_label(t->per, values, label);
+	t->label = label;
 }
 
 /* See policy.h. */
@@ -236,7 +238,6 @@ new_term(Draft *d)
 	t = &d->terms[d->n++];
 	memset(t, 0, sizeof(*t));
 	t->bucket = QUOTA_NO_INDEX;
-	t->journal_hint = QUOTA_NO_INDEX;
 	t->meter.rate.den = 1;
 	return t;
 }
@@ -306,7 +307,13 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	if (limit->kind == QUOTA_ALLOWANCE)
 		t->calendar = calendar_make(&limit->calendar, limit->name);
 	t->period_ns = limit->period_ns;
-	identify(t, s, limit->provider, limit->per);
+	t->per = (uint8) limit->per;
+	t->named = (limit->per & POLICY_NAMED) != 0;
+	if (t->named)
+		t->label = "";			/* until policy_bind() */
+	else
+		identify(t, s->call, s->extension, limit->provider,
+				 palloc(QUOTA_LABEL_LEN));
 }
 
 /* What the limit says of its meter. */
@@ -525,6 +532,7 @@ pack(const Draft *d, MemoryContext context)
 		t->unit = pack_string(&end, t->unit);
 		t->label = pack_string(&end, t->label);
 		plan->across |= t->slot == plan->database_slot;
+		plan->nnamed += t->named;
 		plan->gives_permit |= t->cost > 0 && !quota_is_rate(t->kind) &&
 			!quota_term_is_shadow(t);
 	}
@@ -549,4 +557,28 @@ policy_compile(const PolicySource *source, MemoryContext context)
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(scratch);
 	return plan;
+}
+
+/* See policy_plan.h. */
+QuotaPlan *
+policy_bind(const QuotaPlan *plan, const QuotaCall *call, MemoryContext context)
+{
+	Size		size = offsetof(QuotaPlan, terms) + plan->nterms * sizeof(QuotaTerm);
+	QuotaPlan  *bound = MemoryContextAlloc(context, size +
+										   plan->nnamed * QUOTA_LABEL_LEN);
+	char	   *label = (char *) bound + size;
+
+	memcpy(bound, plan, size);
+	for (int i = 0; i < bound->nterms; i++)
+	{
+		QuotaTerm  *t = &bound->terms[i];
+
+		if (!t->named)
+			continue;
+		identify(t, call, bound->extension, t->slot == bound->database_slot
+				 ? NULL : bound->provider, label);
+		t->bucket = QUOTA_NO_INDEX;
+		label += QUOTA_LABEL_LEN;
+	}
+	return bound;
 }

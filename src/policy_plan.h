@@ -30,4 +30,15 @@ typedef struct PolicySource
 extern QuotaPlan *policy_compile(const PolicySource *source,
 								 MemoryContext context);
 
+/* What a call names beside what its plan is kept by: ConfigPer bits. */
+#define POLICY_NAMED (PER_USER | PER_CONNECTION | PER_RESOURCE)
+
+/*
+ * The plan for a call that differs from the one it was made or bound for in the names
+ * of its user, connection and resource, all of which are given or not as there.  One
+ * chunk, whose strings are the plan's.
+ */
+extern QuotaPlan *policy_bind(const QuotaPlan *plan, const QuotaCall *call,
+							  MemoryContext context);
+
 #endif							/* QUOTA_POLICY_PLAN_H */

@@ -14,12 +14,10 @@ measure_session() {
 
 # What a session has in memory after decisions for so many keys
 memory_after() {
-	sql -d keys <<-SQL
-		CALL keys_run($many_decisions, $1, true);
-		SELECT '$1 keys, a session: ' || pg_size_pretty(sum(total_bytes)) || ', of it quota: ' ||
-			pg_size_pretty(sum(total_bytes) FILTER (WHERE name LIKE 'quota%')) FROM pg_backend_memory_contexts;
-		SELECT '   buckets: ' || count(*) FROM quota.stat_buckets;
-	SQL
+	sql -d keys -c "CALL keys_run($many_decisions, $1, true)" -c "
+		SELECT '$1 keys: ' || pg_size_pretty(sum(total_bytes)) || ', of it quota ' ||
+			pg_size_pretty(sum(total_bytes) FILTER (WHERE name LIKE 'quota%')) FROM pg_backend_memory_contexts" -c "
+		SELECT '    buckets: ' || count(*) FROM quota.stat_buckets"
 }
 
 part_keys() {
