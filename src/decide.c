@@ -439,6 +439,25 @@ table_is_full(const QuotaPlan *plan, DecideTable table)
 	}
 }
 
+/* The tenant has all places of buckets that it may ever have, whatever is free. */
+static bool
+is_at_ceiling(const QuotaPlan *plan, DecideTable table)
+{
+	return table == DECIDE_TABLE_TENANT_BUCKETS &&
+		pg_atomic_read_u32(&quota_tenants[plan->tenant_index].nbuckets) >=
+		(uint32) QUOTA_TENANT_CEILING;
+}
+
+/* Forgets idle buckets: the tenant's own first.  False when that has made no room. */
+static bool
+make_bucket_room(const QuotaPlan *plan, DecideTable table)
+{
+	if (table != DECIDE_TABLE_BUCKETS && table != DECIDE_TABLE_TENANT_BUCKETS)
+		return false;
+	return quota_reclaim_buckets(plan->tenant_index) ||
+		(!is_at_ceiling(plan, table) && quota_reclaim_buckets(QUOTA_NO_INDEX));
+}
+
 /* See decide.h. */
 void
 quota_decide_help(DecideResult result, QuotaPlan *plan, int what,
@@ -448,9 +467,9 @@ quota_decide_help(DecideResult result, QuotaPlan *plan, int what,
 		credit_load(plan, what);
 	else if (result == DECIDE_LOAD_QUEUE)
 		job_load();
-	else if ((*reclaims)++ < MAX_RECLAIMS)
-		quota_reclaim();
-	else
+	else if (!make_bucket_room(plan, (DecideTable) what) &&
+			 (is_at_ceiling(plan, (DecideTable) what) ||
+			  (*reclaims)++ >= MAX_RECLAIMS || !quota_reclaim()))
 		table_is_full(plan, (DecideTable) what);
 }
 

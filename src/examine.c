@@ -60,6 +60,18 @@ fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
 		b->unknown_until_ns = since + plan->max_lifetime_ns;
 }
 
+/* A new bucket; QUOTA_NO_INDEX when the table is full. */
+static uint32
+make_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
+			TimestampTz wall_us)
+{
+	uint32		index = quota_create_bucket(&term->key, term->slot);
+
+	if (index != QUOTA_NO_INDEX)
+		fill_bucket(&quota_buckets[index], plan, term, now_ns, wall_us);
+	return index;
+}
+
 /* See decide.h. */
 uint32
 quota_term_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
@@ -70,12 +82,8 @@ quota_term_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 	if (quota_bucket_is(index, term->slot, &term->key))
 		return index;
 	index = quota_find_bucket(&term->key, term->slot);
-	if (index != QUOTA_NO_INDEX)
-		return index;
-	index = quota_create_bucket(&term->key, term->slot);
-	if (index != QUOTA_NO_INDEX)
-		fill_bucket(&quota_buckets[index], plan, term, now_ns, wall_us);
-	return index;
+	return index != QUOTA_NO_INDEX ? index
+		: make_bucket(plan, term, now_ns, wall_us);
 }
 
 /* The tenant has as many bucket places as it may; racy reads will do. */
@@ -105,7 +113,7 @@ resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns,
 	if (at_ceiling(plan))
 		return DECIDE_FULL;
 	*what = DECIDE_TABLE_BUCKETS;
-	term->bucket = quota_term_bucket(plan, term, now_ns, wall_us);
+	term->bucket = make_bucket(plan, term, now_ns, wall_us);
 	return term->bucket == QUOTA_NO_INDEX ? DECIDE_FULL : DECIDE_DONE;
 }
 

@@ -6,6 +6,22 @@
  * A full meter, a concurrency bucket with nothing in flight, an allowance
  * (its rows know it) and an idle flow can go, if no journal record or permit pins
  * them.  Only the owner's lock is needed: pins are raised under it.
+ *
+ * KEYS WITHOUT END.  A tenant whose calls name a million users, one after the other,
+ * is at its ceiling most of the time, and its users' buckets are full again after a
+ * while.  A call that needs a place there makes some: a hand goes over the table, from
+ * where the tenant's last such call left off, and forgets a batch of what is idle of
+ * the tenant's own.  So a new bucket costs a look at a few places, which are about as
+ * many as the table has for each idle bucket of the tenant; other tenants' buckets stay.
+ *
+ * When a whole round has found nothing idle, all of the tenant's buckets hold
+ * something, and its calls for new ones are refused (53400) until the first of these
+ * can be full by time alone, which the round has found out.  Until then a call looks
+ * at a few only, for one that has got back what was taken.  Refusals are cheap thus,
+ * and right but for the last: a bucket that becomes idle before its time, because
+ * a transaction has ended, is found by one of the next calls, or after a second.
+ *
+ * The hand of all works in the same way for who finds the table full.
  */
 #include "flow.h"
 #include "miscadmin.h"
@@ -13,7 +29,18 @@
 #include "shmem.h"
 #include "worker.h"
 
-/* Forgetting the bucket loses nothing. */
+/* Buckets that are forgotten at once, to make room for as many new ones. */
+#define BATCH 64
+/*
+ * Buckets looked at when none will be idle by time alone, in case that one is
+ * pinned no more or has got something back; and places passed by to find them.
+ */
+#define FEW 64
+#define FEW_PLACES 4096
+/* What is pinned is looked at again after this. */
+#define PINNED_NS QUOTA_NS_PER_S
+
+/* Forgetting the bucket loses nothing; it is settled to now. */
 static bool
 is_idle(QuotaBucket *b, int64 now_ns)
 {
@@ -26,7 +53,26 @@ is_idle(QuotaBucket *b, int64 now_ns)
 	}
 	if (b->kind == QUOTA_CONCURRENCY)
 		return b->used == 0 && b->unknown_until_ns <= now_ns;
-	return b->load != QUOTA_LOAD_LOADING;
+	/* no row knows what calls have taken of a shadow */
+	return b->load != QUOTA_LOAD_LOADING &&
+		(b->shadow_used == 0 || quota_wall_us() >= b->period_end_us);
+}
+
+/* When it may be, not being so now: a time after now. */
+static int64
+idle_at(const QuotaBucket *b, int64 now_ns)
+{
+	int64		wait_ns = PINNED_NS;
+
+	if (pg_atomic_read_u32((pg_atomic_uint32 *) &b->pins) > 0)
+		return now_ns + PINNED_NS;
+	if (quota_is_rate(b->kind))
+		wait_ns = b->capacity > 0 ? meter_wait(&b->meter, b->capacity, 1, 0)
+			: QUOTA_NEVER;
+	else if (b->kind == QUOTA_CONCURRENCY)
+		wait_ns = b->unknown_until_ns - now_ns;
+	wait_ns = Max(wait_ns, QUOTA_NS_PER_US);
+	return wait_ns < QUOTA_NEVER - now_ns ? now_ns + wait_ns : QUOTA_NEVER;
 }
 
 /* See shmem.h. */
@@ -70,27 +116,78 @@ reclaim_slots(void)
 	return freed;
 }
 
-/* Idle buckets, one look at each. */
+/* How a look at one place ended. */
+typedef enum Look
+{
+	LOOK_OTHER,					/* no bucket, or not one of the tenant's */
+	LOOK_BUSY,
+	LOOK_FREED
+} Look;
+
+/* Forgets the bucket in this place if it is the tenant's and idle; else when. */
+static Look
+look(uint32 index, uint32 tenant, int64 *idle_ns)
+{
+	QuotaBucket *b = &quota_buckets[index];
+	uint32		owner = b->entry.owner;
+	Look		result = LOOK_OTHER;
+	int64		now_ns;
+
+	/* without a lock: who is looked for is not just being made */
+	if (!b->entry.used || owner >= (uint32) quota_max_providers ||
+		(tenant != QUOTA_NO_INDEX && b->tenant != tenant))
+		return LOOK_OTHER;
+	LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
+	if (quota_owned(&b->entry, owner) &&
+		(tenant == QUOTA_NO_INDEX || b->tenant == tenant))
+	{
+		now_ns = quota_now_ns();
+		result = is_idle(b, now_ns) ? LOOK_FREED : LOOK_BUSY;
+		if (result == LOOK_FREED)
+			quota_drop_bucket(index);
+		else
+			*idle_ns = Min(*idle_ns, idle_at(b, now_ns));
+	}
+	LWLockRelease(&quota_slots[owner].lock);
+	return result;
+}
+
+/* See shmem.h. */
+bool
+quota_reclaim_buckets(uint32 tenant)
+{
+	QuotaHand  *hand = tenant == QUOTA_NO_INDEX ? &quota_shared->bucket_hand
+		: &quota_tenants[tenant].hand;
+	bool		few = quota_now_ns() < (int64) pg_atomic_read_u64(&hand->idle_ns);
+	int			places = few ? Min(FEW_PLACES, quota_max_buckets) : quota_max_buckets;
+	int64		idle_ns = QUOTA_NEVER;
+	uint32		next = pg_atomic_read_u32(&hand->next);
+	int			looks[LOOK_FREED + 1] = {0};
+
+	while (places-- > 0 && looks[LOOK_FREED] < BATCH &&
+		   !(few && looks[LOOK_BUSY] >= FEW))
+	{
+		next = next + 1 < (uint32) quota_max_buckets ? next + 1 : 0;
+		looks[look(next, tenant, &idle_ns)]++;
+		if (next % 1024 == 0)
+			CHECK_FOR_INTERRUPTS();
+	}
+	pg_atomic_write_u32(&hand->next, next);
+	if (!few && looks[LOOK_FREED] == 0)
+		pg_atomic_write_u64(&hand->idle_ns, (uint64) idle_ns);
+	return looks[LOOK_FREED] > 0;
+}
+
+/* All idle buckets. */
 static int
 reclaim_buckets(void)
 {
+	int64		idle_ns = QUOTA_NEVER;
 	int			freed = 0;
 
 	for (uint32 i = 0; i < (uint32) quota_max_buckets; i++)
 	{
-		QuotaEntry *entry = &quota_buckets[i].entry;
-		uint32		owner = entry->owner;
-
-		if (!entry->used || owner >= (uint32) quota_max_providers)
-			continue;
-		LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
-		if (quota_owned(entry, owner) &&
-			is_idle(&quota_buckets[i], quota_now_ns()))
-		{
-			quota_drop_bucket(i);
-			freed++;
-		}
-		LWLockRelease(&quota_slots[owner].lock);
+		freed += look(i, QUOTA_NO_INDEX, &idle_ns) == LOOK_FREED;
 		CHECK_FOR_INTERRUPTS();
 	}
 	return freed;

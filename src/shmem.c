@@ -125,6 +125,8 @@ fill(void)
 		pg_atomic_init_u32(&quota_far_waits[i], 0);
 	}
 	pg_atomic_init_u64(&quota_shared->parkings, 0);
+	pg_atomic_init_u32(&quota_shared->bucket_hand.next, 0);
+	pg_atomic_init_u64(&quota_shared->bucket_hand.idle_ns, 0);
 	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
 	{
 		pg_atomic_init_u64(&quota_shared->generations[i].number, 0);

@@ -163,6 +163,7 @@ typedef struct QuotaShared
 	pg_atomic_uint64 active_since_ns;	/* first decision of this crash epoch;
 										 * 0 = none yet */
 	pg_atomic_uint64 permit_serial;
+	QuotaHand	bucket_hand;	/* where idle buckets are looked for */
 	pg_atomic_uint64 parkings;	/* of flows, so far, closings of slots included */
 
 	/* clock.c; writers hold the directory lock, readers none */
@@ -272,6 +273,13 @@ extern uint32 quota_slot_restore(const QuotaKey *key, Oid database,
  * no lock; may throw.  True if anything was freed.
  */
 extern bool quota_reclaim(void);
+
+/*
+ * Forgets some idle full buckets of the tenant (QUOTA_NO_INDEX = of all), which may
+ * be another's by now.  The caller holds no lock; throws what interrupts do.  True if
+ * any was freed; false: none is idle, or very few are.
+ */
+extern bool quota_reclaim_buckets(uint32 tenant);
 
 /* reports that a table is full; 53400, hint names the setting */
 pg_noreturn extern void quota_table_full(const char *what, const char *setting, int size);

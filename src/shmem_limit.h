@@ -116,6 +116,14 @@ typedef struct QuotaBucket
 	char		label[QUOTA_LABEL_LEN];
 } QuotaBucket;
 
+/* Where the search for idle buckets goes on; see reclaim.c. */
+typedef struct QuotaHand
+{
+	pg_atomic_uint32 next;		/* place of the table */
+	pg_atomic_uint64 idle_ns;	/* none was idle when all were looked at, or will be
+								 * before then by time alone */
+} QuotaHand;
+
 /* What one permit took from one bucket. */
 typedef struct QuotaPart
 {

@@ -30,7 +30,8 @@ typedef struct QuotaTenant
 {
 	QuotaEntry	entry;
 	pg_atomic_uint32 pins;		/* buckets, shares and permits that name it */
-	pg_atomic_uint32 nbuckets;	/* bucket places charged to it (G11 ceiling) */
+	pg_atomic_uint32 nbuckets;	/* bucket places charged to it (G11 ceiling), */
+	QuotaHand	hand;			/* and where those that are idle are looked for */
 	int64		weight_milli;	/* as of the last look at its rows */
 	bool		stale;			/* rows changed; weight must be read again */
 	uint32		stale_next;
