@@ -112,10 +112,10 @@ my $taker = session($node);
 clock_advance($node, '60 s');
 permit($w[7]);
 $taker->query("BEGIN; SELECT quota_acquire('a', 'slots', n => 2)");
-my $late = asker("'a', 'slots'");
+my @late = map { asker("'a', 'slots'") } 1 .. 2;
 $taker->query('ROLLBACK');
-is(done(1, $late), '0', 'what rolls back returns at once');
-permit($late);
+is(done(2, @late), '0,1', 'what rolls back returns at once, to as many as it serves');
+permit($_) foreach @late;
 
 # ---- time ----
 
