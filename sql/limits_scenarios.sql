@@ -19,62 +19,62 @@ LANGUAGE sql AS $$
 		FROM generate_series(1, times) OFFSET 0) s $$;
 
 -- scenario 1, the GCRA table: capacity 5, one per second, starts full
-INSERT INTO quota.providers (provider, safety) VALUES ('gcra', 1);
-INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('gcra', 'rate', 1, '1 s', 5);
-SELECT * FROM scenario_ask('scenario_a', 'gcra', 6);
-SELECT * FROM scenario_ask('scenario_a', 'gcra', times => 6);
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_gcra', 1);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('sc_gcra', 'rate', 1, '1 s', 5);
+SELECT * FROM scenario_ask('scenario_a', 'sc_gcra', 6);
+SELECT * FROM scenario_ask('scenario_a', 'sc_gcra', times => 6);
 SELECT quota_clock_advance('3 s');
-SELECT * FROM scenario_ask('scenario_a', 'gcra');
+SELECT * FROM scenario_ask('scenario_a', 'sc_gcra');
 SELECT quota_clock_advance('100 ms');
-SELECT * FROM scenario_ask('scenario_a', 'gcra');
+SELECT * FROM scenario_ask('scenario_a', 'sc_gcra');
 -- full 3.9 s later, and not before
 SELECT extract(epoch FROM not_before - quota_clock()) AS full_in
-FROM quota_peek('scenario_a', 'gcra', n => 5);
+FROM quota_peek('scenario_a', 'sc_gcra', n => 5);
 SELECT quota_clock_advance('900 ms');
-SELECT * FROM scenario_ask('scenario_a', 'gcra');
+SELECT * FROM scenario_ask('scenario_a', 'sc_gcra');
 SELECT quota_clock_advance('4 s');
-SELECT * FROM scenario_ask('scenario_a', 'gcra');
+SELECT * FROM scenario_ask('scenario_a', 'sc_gcra');
 SELECT quota_clock_advance('1.5 s');
-SELECT * FROM scenario_ask('scenario_a', 'gcra');
+SELECT * FROM scenario_ask('scenario_a', 'sc_gcra');
 SELECT extract(epoch FROM not_before - quota_clock()) AS full_in
-FROM quota_peek('scenario_a', 'gcra', n => 5);
-SELECT remaining + 1 AS level FROM quota_peek('scenario_a', 'gcra');
-SELECT * FROM scenario_ask('scenario_a', 'gcra', 2);
-SELECT * FROM scenario_ask('scenario_a', 'gcra', 5);
+FROM quota_peek('scenario_a', 'sc_gcra', n => 5);
+SELECT remaining + 1 AS level FROM quota_peek('scenario_a', 'sc_gcra');
+SELECT * FROM scenario_ask('scenario_a', 'sc_gcra', 2);
+SELECT * FROM scenario_ask('scenario_a', 'sc_gcra', 5);
 
 -- scenario 3, waiting times: 10 per 100 us, 4 left, 7 wanted; of two limits the longer one
-INSERT INTO quota.providers (provider, safety) VALUES ('waits', 1);
-INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('waits', 'quick', 10, '100 us', 10);
-SELECT * FROM scenario_ask('scenario_a', 'waits', 6);
-SELECT * FROM scenario_ask('scenario_a', 'waits', 7);
-INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('waits', 'slow', 2, '100 us', 10);
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_waits', 1);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('sc_waits', 'quick', 10, '100 us', 10);
+SELECT * FROM scenario_ask('scenario_a', 'sc_waits', 6);
+SELECT * FROM scenario_ask('scenario_a', 'sc_waits', 7);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('sc_waits', 'slow', 2, '100 us', 10);
 SELECT quota_clock_advance('1 s');
-SELECT * FROM scenario_ask('scenario_a', 'waits', 6);
+SELECT * FROM scenario_ask('scenario_a', 'sc_waits', 6);
 SELECT limit_name, extract(epoch FROM not_before - quota_clock()) AS wait,
 	jsonb_path_query_array(exhausted, '$[*].name') AS exhausted
-FROM quota_peek('scenario_a', 'waits', n => 7);
+FROM quota_peek('scenario_a', 'sc_waits', n => 7);
 
 -- scenario 4, a part of a token counts: empty, 0.2 s later it takes 0.8 s more, to the microsecond
-INSERT INTO quota.providers (provider, safety) VALUES ('partial', 1);
-INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('partial', 'rate', 1, '1 s', 1);
-SELECT says FROM scenario_ask('scenario_a', 'partial');
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_partial', 1);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('sc_partial', 'rate', 1, '1 s', 1);
+SELECT says FROM scenario_ask('scenario_a', 'sc_partial');
 SELECT quota_clock_advance('200 ms');
-SELECT * FROM scenario_ask('scenario_a', 'partial');
+SELECT * FROM scenario_ask('scenario_a', 'sc_partial');
 SELECT quota_clock_advance('799999 us');
-SELECT admitted FROM quota_peek('scenario_a', 'partial');
+SELECT admitted FROM quota_peek('scenario_a', 'sc_partial');
 SELECT quota_clock_advance('1 us');
-SELECT says FROM scenario_ask('scenario_a', 'partial');
+SELECT says FROM scenario_ask('scenario_a', 'sc_partial');
 
 -- scenario 5, the clock goes back; ten years idle at a billion per second
-INSERT INTO quota.providers (provider, safety) VALUES ('idle', 1);
-INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('idle', 'rate', 1000000000, '1 s', 1000000000);
-SELECT says, count(*) FROM scenario_ask('scenario_a', 'idle', 1000000, 1001) GROUP BY says ORDER BY says;
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_idle', 1);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('sc_idle', 'rate', 1000000000, '1 s', 1000000000);
+SELECT says, count(*) FROM scenario_ask('scenario_a', 'sc_idle', 1000000, 1001) GROUP BY says ORDER BY says;
 SELECT quota_clock_set(quota_clock() - interval '1 us');
-SELECT remaining FROM quota_peek('scenario_a', 'idle');
+SELECT remaining FROM quota_peek('scenario_a', 'sc_idle');
 SELECT quota_clock_advance('1 us');
-SELECT remaining + 1 AS level FROM quota_peek('scenario_a', 'idle');
+SELECT remaining + 1 AS level FROM quota_peek('scenario_a', 'sc_idle');
 SELECT quota_clock_advance('3652 days');
-SELECT remaining + 1 AS level FROM quota_peek('scenario_a', 'idle');
+SELECT remaining + 1 AS level FROM quota_peek('scenario_a', 'sc_idle');
 
 -- scenario 6, extremes: 1 per day with a burst of 200,000; 8,000/s; 1,000 per 60 s; 1 per 30 days
 INSERT INTO quota.providers (provider, safety) SELECT 'x' || n, 1 FROM generate_series(1, 4) n;
@@ -88,107 +88,107 @@ SELECT * FROM scenario_ask('scenario_a', 'x2', 7997) UNION ALL SELECT * FROM sce
 SELECT * FROM scenario_ask('scenario_a', 'x3', 997) UNION ALL SELECT * FROM scenario_ask('scenario_a', 'x3');
 
 -- scenario 7, zero and negative
-INSERT INTO quota.providers (provider, safety) VALUES ('zero', 1);
-INSERT INTO quota.limits (provider, name, unit, amount, period, burst) VALUES ('zero', 'closed', 'request', 0, '1 s', NULL);
-SELECT * FROM scenario_ask('scenario_a', 'zero');
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_zero', 1);
+INSERT INTO quota.limits (provider, name, unit, amount, period, burst) VALUES ('sc_zero', 'closed', 'request', 0, '1 s', NULL);
+SELECT * FROM scenario_ask('scenario_a', 'sc_zero');
 -- what refills in a year does not count here, but three are there
-UPDATE quota.limits SET amount = 1, period = '1 year', burst = 3 WHERE provider = 'zero' AND name = 'closed';
-SELECT says FROM scenario_ask('scenario_a', 'zero', times => 4);
-SELECT admitted FROM quota_acquire('scenario_a', 'zero', n => -1);
-SELECT admitted FROM quota_acquire('scenario_a', 'zero', units => '{"request": -1}');
+UPDATE quota.limits SET amount = 1, period = '1 year', burst = 3 WHERE provider = 'sc_zero' AND name = 'closed';
+SELECT says FROM scenario_ask('scenario_a', 'sc_zero', times => 4);
+SELECT admitted FROM quota_acquire('scenario_a', 'sc_zero', n => -1);
+SELECT admitted FROM quota_acquire('scenario_a', 'sc_zero', units => '{"request": -1}');
 -- a call that costs nothing is admitted, and changes nothing
-SELECT admitted, permit IS NOT NULL AS permit FROM quota_acquire('scenario_a', 'zero', units => '{"request": 0}');
-SELECT level, used, admitted, refused FROM quota.stat_buckets WHERE provider = 'zero';
+SELECT admitted, permit IS NOT NULL AS permit FROM quota_acquire('scenario_a', 'sc_zero', units => '{"request": 0}');
+SELECT level, used, admitted, refused FROM quota.stat_buckets WHERE provider = 'sc_zero';
 
 -- scenario 8, a refusal leaves no mark: 2 left, 1,000 calls of cost 5
-INSERT INTO quota.providers (provider, safety) VALUES ('deny', 1);
-INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('deny', 'rate', 1, '1 h', 7);
-SELECT says, remaining FROM scenario_ask('scenario_a', 'deny', 5);
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_deny', 1);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('sc_deny', 'rate', 1, '1 h', 7);
+SELECT says, remaining FROM scenario_ask('scenario_a', 'sc_deny', 5);
 SELECT pg_current_xact_id_if_assigned() IS NULL AS no_xid, says, count(*)
-FROM scenario_ask('scenario_a', 'deny', 5, 1000) GROUP BY says;
-SELECT remaining + 1 AS level FROM quota_peek('scenario_a', 'deny');
-SELECT says, remaining FROM scenario_ask('scenario_a', 'deny', 2);
+FROM scenario_ask('scenario_a', 'sc_deny', 5, 1000) GROUP BY says;
+SELECT remaining + 1 AS level FROM quota_peek('scenario_a', 'sc_deny');
+SELECT says, remaining FROM scenario_ask('scenario_a', 'sc_deny', 2);
 
 -- scenario 9, all or nothing: a user has 5, the organisation 10
-INSERT INTO quota.providers (provider, safety) VALUES ('both', 1);
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_both', 1);
 INSERT INTO quota.limits (provider, name, per, amount, period, burst) VALUES
-	('both', 'org', '{}', 10, '1 h', 10), ('both', 'user', '{user}', 5, '1 h', 5);
-SELECT says, count(*) FROM scenario_ask('scenario_a', 'both', 1, 8, "user" => 'A') GROUP BY says ORDER BY says;
-SELECT limit_name, level FROM quota_explain('scenario_a', 'both', "user" => 'A') ORDER BY limit_name;
-SELECT says, count(*) FROM scenario_ask('scenario_a', 'both', 1, 8, "user" => 'B') GROUP BY says ORDER BY says;
+	('sc_both', 'org', '{}', 10, '1 h', 10), ('sc_both', 'user', '{user}', 5, '1 h', 5);
+SELECT says, count(*) FROM scenario_ask('scenario_a', 'sc_both', 1, 8, "user" => 'A') GROUP BY says ORDER BY says;
+SELECT limit_name, level FROM quota_explain('scenario_a', 'sc_both', "user" => 'A') ORDER BY limit_name;
+SELECT says, count(*) FROM scenario_ask('scenario_a', 'sc_both', 1, 8, "user" => 'B') GROUP BY says ORDER BY says;
 SELECT limit_name, jsonb_path_query_array(exhausted, '$[*].name') AS exhausted
-FROM quota_acquire('scenario_a', 'both', "user" => 'A');
+FROM quota_acquire('scenario_a', 'sc_both', "user" => 'A');
 
 -- scenario 10, each unit has a cost of its own; the estimate is settled
-INSERT INTO quota.providers (provider, safety) VALUES ('units', 1);
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_units', 1);
 INSERT INTO quota.limits (provider, name, unit, amount, period, burst) VALUES
-	('units', 'requests', 'request', 100, '1 h', 100), ('units', 'tokens', 'token', 1000, '1 h', 1000);
-SELECT admitted, permit AS p FROM quota_acquire('scenario_a', 'units', units => '{"token": 900}') \gset
-SELECT admitted, limit_name FROM quota_acquire('scenario_a', 'units', units => '{"token": 200}');
-SELECT limit_name, level FROM quota_explain('scenario_a', 'units', units => '{"token": 1}') ORDER BY limit_name;
+	('sc_units', 'requests', 'request', 100, '1 h', 100), ('sc_units', 'tokens', 'token', 1000, '1 h', 1000);
+SELECT admitted, permit AS p FROM quota_acquire('scenario_a', 'sc_units', units => '{"token": 900}') \gset
+SELECT admitted, limit_name FROM quota_acquire('scenario_a', 'sc_units', units => '{"token": 200}');
+SELECT limit_name, level FROM quota_explain('scenario_a', 'sc_units', units => '{"token": 1}') ORDER BY limit_name;
 SELECT quota_settle(:p, units => '{"token": 400}');
-SELECT limit_name, level FROM quota_explain('scenario_a', 'units', units => '{"token": 1}') ORDER BY limit_name;
+SELECT limit_name, level FROM quota_explain('scenario_a', 'sc_units', units => '{"token": 1}') ORDER BY limit_name;
 
 -- scenario 11, what was spent stays spent: 40 of 100 left; to 200, to 20, and back
-INSERT INTO quota.providers (provider, safety) VALUES ('change', 1);
-INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('change', 'rate', 100, '1 day', 100);
-SELECT says, remaining FROM scenario_ask('scenario_a', 'change', 60, 1);
-UPDATE quota.limits SET amount = 200, burst = 200 WHERE provider = 'change' AND name = 'rate';
-SELECT level FROM quota_explain('scenario_a', 'change');
-UPDATE quota.limits SET amount = 20, burst = 20 WHERE provider = 'change' AND name = 'rate';
-SELECT level FROM quota_explain('scenario_a', 'change');
-UPDATE quota.limits SET amount = 100, burst = 100 WHERE provider = 'change' AND name = 'rate';
-SELECT level FROM quota_explain('scenario_a', 'change');
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_change', 1);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('sc_change', 'rate', 100, '1 day', 100);
+SELECT says, remaining FROM scenario_ask('scenario_a', 'sc_change', 60, 1);
+UPDATE quota.limits SET amount = 200, burst = 200 WHERE provider = 'sc_change' AND name = 'rate';
+SELECT level FROM quota_explain('scenario_a', 'sc_change');
+UPDATE quota.limits SET amount = 20, burst = 20 WHERE provider = 'sc_change' AND name = 'rate';
+SELECT level FROM quota_explain('scenario_a', 'sc_change');
+UPDATE quota.limits SET amount = 100, burst = 100 WHERE provider = 'sc_change' AND name = 'rate';
+SELECT level FROM quota_explain('scenario_a', 'sc_change');
 -- 100, 100, 10, 10, 200 and a call at each: the spent ones count, clamped to what fits
-INSERT INTO quota.limits (provider, name, unit, amount, period, burst) VALUES ('change', 'steps', 'step', 100, '1 day', 100);
+INSERT INTO quota.limits (provider, name, unit, amount, period, burst) VALUES ('sc_change', 'steps', 'step', 100, '1 day', 100);
 PREPARE steps_left AS
-SELECT level FROM quota_explain('scenario_a', 'change', units => '{"step": 1, "request": 0}') WHERE limit_name = 'steps';
-SELECT says FROM scenario_ask('scenario_a', 'change', 1, 2, '{"step": 1, "request": 0}');
+SELECT level FROM quota_explain('scenario_a', 'sc_change', units => '{"step": 1, "request": 0}') WHERE limit_name = 'steps';
+SELECT says FROM scenario_ask('scenario_a', 'sc_change', 1, 2, '{"step": 1, "request": 0}');
 EXECUTE steps_left;
-UPDATE quota.limits SET amount = 10, burst = 10 WHERE provider = 'change' AND name = 'steps';
-SELECT says FROM scenario_ask('scenario_a', 'change', 1, 2, '{"step": 1, "request": 0}');
+UPDATE quota.limits SET amount = 10, burst = 10 WHERE provider = 'sc_change' AND name = 'steps';
+SELECT says FROM scenario_ask('scenario_a', 'sc_change', 1, 2, '{"step": 1, "request": 0}');
 EXECUTE steps_left;
-UPDATE quota.limits SET amount = 200, burst = 200 WHERE provider = 'change' AND name = 'steps';
-SELECT says FROM scenario_ask('scenario_a', 'change', 1, 1, '{"step": 1, "request": 0}');
+UPDATE quota.limits SET amount = 200, burst = 200 WHERE provider = 'sc_change' AND name = 'steps';
+SELECT says FROM scenario_ask('scenario_a', 'sc_change', 1, 1, '{"step": 1, "request": 0}');
 EXECUTE steps_left;
 
 -- scenario 12, a refund names its call, and counts once; in another period it helps that one
-INSERT INTO quota.providers (provider, safety) VALUES ('refund', 1);
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_refund', 1);
 INSERT INTO quota.limits (provider, name, per, kind, unit, amount, period) VALUES
-	('refund', 'credits', '{tenant}', 'allowance', 'request', 2, '1 day');
-SELECT permit AS p FROM quota_acquire('scenario_a', 'refund') \gset
+	('sc_refund', 'credits', '{tenant}', 'allowance', 'request', 2, '1 day');
+SELECT permit AS p FROM quota_acquire('scenario_a', 'sc_refund') \gset
 SELECT quota_release(:p);
 \set VERBOSITY sqlstate
 SELECT quota_release(:p);
 \set VERBOSITY default
-SELECT used, held, remaining FROM quota_balance('scenario_a', 'refund');
-SELECT permit AS p FROM quota_acquire('scenario_a', 'refund') \gset
+SELECT used, held, remaining FROM quota_balance('scenario_a', 'sc_refund');
+SELECT permit AS p FROM quota_acquire('scenario_a', 'sc_refund') \gset
 SELECT quota_clock_advance('1 day');
 SELECT quota_settle(:p, billed => false);
-SELECT used, held, remaining FROM quota_balance('scenario_a', 'refund');
+SELECT used, held, remaining FROM quota_balance('scenario_a', 'sc_refund');
 
 -- scenario 15, two phases: hold 123, settle 100, again, give back, settle more
-INSERT INTO quota.providers (provider, safety) VALUES ('phases', 1);
+INSERT INTO quota.providers (provider, safety) VALUES ('sc_phases', 1);
 INSERT INTO quota.limits (provider, name, per, kind, unit, amount, period) VALUES
-	('phases', 'credits', '{tenant}', 'allowance', 'credit', 1000, '1 month');
-SELECT permit AS p FROM quota_acquire('scenario_a', 'phases', units => '{"credit": 123}') \gset
-SELECT used, held, remaining FROM quota_balance('scenario_a', 'phases');
+	('sc_phases', 'credits', '{tenant}', 'allowance', 'credit', 1000, '1 month');
+SELECT permit AS p FROM quota_acquire('scenario_a', 'sc_phases', units => '{"credit": 123}') \gset
+SELECT used, held, remaining FROM quota_balance('scenario_a', 'sc_phases');
 SELECT quota_settle(:p, units => '{"credit": 100}');
-SELECT used, held, remaining FROM quota_balance('scenario_a', 'phases');
+SELECT used, held, remaining FROM quota_balance('scenario_a', 'sc_phases');
 \set VERBOSITY sqlstate
 SELECT quota_settle(:p, units => '{"credit": 100}');
 SELECT quota_release(:p);
 \set VERBOSITY default
-UPDATE quota.limits SET amount = 100 WHERE provider = 'phases' AND name = 'credits';
-SELECT permit AS p FROM quota_acquire('scenario_b', 'phases', units => '{"credit": 70}') \gset
+UPDATE quota.limits SET amount = 100 WHERE provider = 'sc_phases' AND name = 'credits';
+SELECT permit AS p FROM quota_acquire('scenario_b', 'sc_phases', units => '{"credit": 70}') \gset
 SELECT quota_settle(:p);
 SELECT admitted, reason, exhausted->0->'remaining' AS available
-FROM quota_acquire('scenario_b', 'phases', units => '{"credit": 50}');
+FROM quota_acquire('scenario_b', 'sc_phases', units => '{"credit": 50}');
 
 -- scenario 16, a hold of 60 s can be settled until it ends
-SELECT permit AS p FROM quota_acquire('scenario_b', 'phases', units => '{"credit": 20}') \gset
+SELECT permit AS p FROM quota_acquire('scenario_b', 'sc_phases', units => '{"credit": 20}') \gset
 SELECT quota_clock_advance('59.999 s');
-SELECT used, held, remaining FROM quota_balance('scenario_b', 'phases');
+SELECT used, held, remaining FROM quota_balance('scenario_b', 'sc_phases');
 SELECT quota_settle(:p, units => '{"credit": 5}');
-SELECT used, held, remaining FROM quota_balance('scenario_b', 'phases');
+SELECT used, held, remaining FROM quota_balance('scenario_b', 'sc_phases');
 SELECT * FROM quota_audit();

@@ -1,32 +1,32 @@
 -- The README's examples, with their numbers, by the test clock.
 SET timezone = 'UTC';
 SELECT quota_clock_set('2026-07-01 00:00:00+00');
-INSERT INTO quota.tiers (tier, weight) VALUES ('starter', 1), ('team', 4);
+INSERT INTO quota.tiers (tier, weight) VALUES ('ex_starter', 1), ('ex_team', 4);
 
 -- five calls a minute: a report endpoint, each tenant
-INSERT INTO quota.tenants (tenant, tier) VALUES ('five_a', 'starter'), ('five_b', 'starter');
-INSERT INTO quota.providers (provider) VALUES ('five');
+INSERT INTO quota.tenants (tenant, tier) VALUES ('five_a', 'ex_starter'), ('five_b', 'ex_starter');
+INSERT INTO quota.providers (provider) VALUES ('ex_five');
 INSERT INTO quota.limits (provider, name, endpoint, per, amount, period)
-VALUES ('five', 'reports', '/reports/*', '{tenant}', 5, '1 minute');
+VALUES ('ex_five', 'reports', '/reports/*', '{tenant}', 5, '1 minute');
 SELECT (d).admitted, (d).remaining, (d).not_before
-FROM (SELECT quota_acquire('five_a', 'five', '/reports/sales') AS d FROM generate_series(1, 6) OFFSET 0) s;
+FROM (SELECT quota_acquire('five_a', 'ex_five', '/reports/sales') AS d FROM generate_series(1, 6) OFFSET 0) s;
 -- another endpoint, another tenant
-SELECT admitted FROM quota_acquire('five_a', 'five', '/contacts');
-SELECT admitted, remaining FROM quota_acquire('five_b', 'five', '/reports/sales');
+SELECT admitted FROM quota_acquire('five_a', 'ex_five', '/contacts');
+SELECT admitted, remaining FROM quota_acquire('five_b', 'ex_five', '/reports/sales');
 -- one more every twelve seconds
 SELECT quota_clock_advance('12 s');
-SELECT admitted, remaining FROM quota_acquire('five_a', 'five', '/reports/sales');
+SELECT admitted, remaining FROM quota_acquire('five_a', 'ex_five', '/reports/sales');
 
 -- 180 calls a minute documented by the provider: 162 a minute are used, in bursts of 9
-INSERT INTO quota.tenants (tenant, tier) VALUES ('crm_a', 'starter');
-INSERT INTO quota.providers (provider) VALUES ('crm');
-INSERT INTO quota.limits (provider, name, amount, period) VALUES ('crm', 'documented', 180, '1 minute');
-SELECT limit_name, level, capacity FROM quota_explain('crm_a', 'crm');
+INSERT INTO quota.tenants (tenant, tier) VALUES ('crm_a', 'ex_starter');
+INSERT INTO quota.providers (provider) VALUES ('ex_crm');
+INSERT INTO quota.limits (provider, name, amount, period) VALUES ('ex_crm', 'documented', 180, '1 minute');
+SELECT limit_name, level, capacity FROM quota_explain('crm_a', 'ex_crm');
 CREATE FUNCTION pg_temp.calls(seconds int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE admitted bigint := 0;
 BEGIN
 	FOR i IN 1 .. seconds * 10 LOOP
-		admitted := admitted + (SELECT granted FROM quota_acquire('crm_a', 'crm', n => 20, partial => true));
+		admitted := admitted + (SELECT granted FROM quota_acquire('crm_a', 'ex_crm', n => 20, partial => true));
 		PERFORM quota_clock_advance('100 ms');
 	END LOOP;
 	RETURN admitted;
@@ -35,16 +35,16 @@ END $$;
 SELECT pg_temp.calls(60), pg_temp.calls(60), pg_temp.calls(60);
 
 -- 100 a second, with 1,000 jobs of one tenant before one of each of two others
-INSERT INTO quota.tenants (tenant, tier) VALUES ('import', 'starter'), ('small_1', 'starter'), ('small_2', 'starter');
-INSERT INTO quota.providers (provider, safety) VALUES ('mail', 1);
-INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('mail', 'rate', 100, '1 second', 1);
-INSERT INTO quota.jobs (tenant, provider) SELECT 'import', 'mail' FROM generate_series(1, 1000);
-INSERT INTO quota.jobs (tenant, provider) VALUES ('small_1', 'mail'), ('small_2', 'mail');
+INSERT INTO quota.tenants (tenant, tier) VALUES ('ex_import', 'ex_starter'), ('ex_small_1', 'ex_starter'), ('ex_small_2', 'ex_starter');
+INSERT INTO quota.providers (provider, safety) VALUES ('ex_mail', 1);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('ex_mail', 'rate', 100, '1 second', 1);
+INSERT INTO quota.jobs (tenant, provider) SELECT 'ex_import', 'ex_mail' FROM generate_series(1, 1000);
+INSERT INTO quota.jobs (tenant, provider) VALUES ('ex_small_1', 'ex_mail'), ('ex_small_2', 'ex_mail');
 CREATE FUNCTION pg_temp.work(calls int) RETURNS TABLE (tenant text, jobs bigint) LANGUAGE plpgsql AS $$
 DECLARE who text; done text[] := '{}';
 BEGIN
 	FOR i IN 1 .. calls LOOP
-		SELECT j.tenant INTO who FROM quota_dequeue('mail') j, quota_complete(j.id, j.attempt);
+		SELECT j.tenant INTO who FROM quota_dequeue('ex_mail') j, quota_complete(j.id, j.attempt);
 		done := done || who;
 		PERFORM quota_clock_advance('10 ms');
 	END LOOP;
@@ -54,29 +54,29 @@ SELECT * FROM pg_temp.work(4);
 SELECT * FROM pg_temp.work(96);
 
 -- a day's budget of 30,000 x the plan's multiplier x seats is one row
-INSERT INTO quota.tenants (tenant, tier, seats) VALUES ('budget_s', 'starter', 1), ('budget_t', 'team', 3);
-INSERT INTO quota.providers (provider) VALUES ('ai');
+INSERT INTO quota.tenants (tenant, tier, seats) VALUES ('budget_s', 'ex_starter', 1), ('budget_t', 'ex_team', 3);
+INSERT INTO quota.providers (provider) VALUES ('ex_ai');
 INSERT INTO quota.limits (provider, name, per, kind, unit, amount, period, per_seat)
-VALUES ('ai', 'budget', '{tenant}', 'allowance', 'token', 30000, '1 day', true);
-INSERT INTO quota.tier_limits (tier, provider, name, multiplier) VALUES ('team', 'ai', 'budget', 2.5);
-SELECT tenant, capacity FROM quota.tenants, LATERAL quota_explain(tenant, 'ai', units => '{"token": 1}')
+VALUES ('ex_ai', 'budget', '{tenant}', 'allowance', 'token', 30000, '1 day', true);
+INSERT INTO quota.tier_limits (tier, provider, name, multiplier) VALUES ('ex_team', 'ex_ai', 'budget', 2.5);
+SELECT tenant, capacity FROM quota.tenants, LATERAL quota_explain(tenant, 'ex_ai', units => '{"token": 1}')
 WHERE tenant LIKE 'budget%' ORDER BY tenant;
 UPDATE quota.tenants SET seats = 5 WHERE tenant = 'budget_t';
-SELECT capacity FROM quota_explain('budget_t', 'ai', units => '{"token": 1}');
-UPDATE quota.tenants SET tier = 'team' WHERE tenant = 'budget_s';
-SELECT capacity FROM quota_explain('budget_s', 'ai', units => '{"token": 1}');
+SELECT capacity FROM quota_explain('budget_t', 'ex_ai', units => '{"token": 1}');
+UPDATE quota.tenants SET tier = 'ex_team' WHERE tenant = 'budget_s';
+SELECT capacity FROM quota_explain('budget_s', 'ex_ai', units => '{"token": 1}');
 
 -- three limits at once: requests, input tokens and output tokens a minute
-INSERT INTO quota.tenants (tenant, tier) VALUES ('llm_a', 'team');
-INSERT INTO quota.providers (provider, safety) VALUES ('llm', 1);
+INSERT INTO quota.tenants (tenant, tier) VALUES ('llm_a', 'ex_team');
+INSERT INTO quota.providers (provider, safety) VALUES ('ex_llm', 1);
 INSERT INTO quota.limits (provider, name, unit, amount, period, burst) VALUES
-	('llm', 'requests', 'request', 60, '1 minute', 60),
-	('llm', 'input', 'input_token', 40000, '1 minute', 40000),
-	('llm', 'output', 'output_token', 8000, '1 minute', 8000);
+	('ex_llm', 'requests', 'request', 60, '1 minute', 60),
+	('ex_llm', 'input', 'input_token', 40000, '1 minute', 40000),
+	('ex_llm', 'output', 'output_token', 8000, '1 minute', 8000);
 -- the estimate is charged, the true value settled: the answer was shorter
-SELECT admitted, permit AS p FROM quota_acquire('llm_a', 'llm', units => '{"input_token": 12000, "output_token": 4096}') \gset
+SELECT admitted, permit AS p FROM quota_acquire('llm_a', 'ex_llm', units => '{"input_token": 12000, "output_token": 4096}') \gset
 SELECT quota_settle(:p, units => '{"input_token": 11873, "output_token": 512}');
-SELECT limit_name, level FROM quota_explain('llm_a', 'llm', units => '{"input_token": 1, "output_token": 1}') ORDER BY limit_name;
+SELECT limit_name, level FROM quota_explain('llm_a', 'ex_llm', units => '{"input_token": 1, "output_token": 1}') ORDER BY limit_name;
 -- output tokens say no: nothing is charged, in none of the three
-SELECT admitted, reason, limit_name, not_before FROM quota_acquire('llm_a', 'llm', units => '{"input_token": 9000, "output_token": 7900}');
-SELECT limit_name, level FROM quota_explain('llm_a', 'llm', units => '{"input_token": 1, "output_token": 1}') ORDER BY limit_name;
+SELECT admitted, reason, limit_name, not_before FROM quota_acquire('llm_a', 'ex_llm', units => '{"input_token": 9000, "output_token": 7900}');
+SELECT limit_name, level FROM quota_explain('llm_a', 'ex_llm', units => '{"input_token": 1, "output_token": 1}') ORDER BY limit_name;
