@@ -161,6 +161,17 @@ ROLLBACK TO s;
 SELECT level FROM kinds_buckets WHERE limit_name = 'three';
 ROLLBACK;
 SELECT level FROM kinds_buckets WHERE limit_name = 'three';
+-- also when several takes of one transaction have several instants
+BEGIN;
+SELECT granted FROM quota_acquire('kinds', 'sliding');
+SELECT quota_clock_advance('1 s');
+SELECT granted FROM quota_acquire('kinds', 'sliding');
+ROLLBACK;
+SELECT level FROM kinds_buckets WHERE limit_name = 'three';
+SELECT granted FROM quota_acquire('kinds', 'sliding', n => 2);
+CALL kinds_opens('sliding', 3);
+SELECT granted FROM quota_acquire('kinds', 'sliding');
+SELECT quota_clock_advance('20 s');
 -- amounts keep what was taken, and so does a shorter period what is not over by it
 UPDATE quota.limits SET amount = 1 WHERE provider = 'sliding';
 SELECT level, not_before FROM quota_explain('kinds', 'sliding');

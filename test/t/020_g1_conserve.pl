@@ -31,6 +31,11 @@ $node->safe_psql(
 			('rate', 'own', 500, '1 s', 1000, '{tenant}'),
 			('hot', 'all', 1, '1 h', 10000000, '{}'),
 			('quick', 'all', 10000, '1 s', 20, '{}');
+	-- other kinds of rates, which hold the same as long as the clock stands
+	INSERT INTO quota.limits (provider, name, kind, amount, period, burst)
+		VALUES ('rate', 'paced', 'leaky_bucket', 3000, '1 s', 3000),
+			('rate', 'window', 'fixed_window', 3000, '1 s', NULL),
+			('rate', 'sliding', 'sliding_window', 3000, '1 s', NULL);
 	INSERT INTO quota.limits (provider, name, kind, amount, permit_lifetime)
 		VALUES ('slots', 'slots', 'concurrency', 5, '1 h'),
 			('hot', 'slots', 'concurrency', 150, '1 h');
@@ -299,6 +304,11 @@ sub is_conserved
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is(level($provider, 'all', ''),
 		$all - admitted($provider, ''), "$name: shared");
+	if ($provider eq 'rate')
+	{
+		is(level($provider, $_, ''), level($provider, 'all', ''), "$name: $_")
+		  foreach qw(paced window sliding);
+	}
 	is(level($provider, 'own', $_), $own - admitted($provider, $_), "$name: $_")
 	  foreach map { "t$_" } 1 .. 4;
 	is( value("SELECT count(*) FROM quota.stat_buckets WHERE busy AND provider = '$provider'"),
