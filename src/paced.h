@@ -33,7 +33,10 @@ typedef struct Paced
 
 extern void paced_init_full(Paced *p, BucketRate rate, int64_t burst,
 							int64_t largest, int64_t now_ns);
-/* Drained as by a call of so many units, if that is more than the burst. */
+/*
+ * Drained as by a call of so many units, if that is more than the burst: after a
+ * crash the debt of a dearer one is not known.
+ */
 extern void paced_init_drained(Paced *p, BucketRate rate, int64_t burst,
 							   int64_t largest, int64_t dearest,
 							   int64_t drained_ns, int64_t now_ns);

@@ -103,11 +103,12 @@ dearest_at(const PolicyProvider *provider, const char *unit)
 	return dearest;
 }
 
-/* The same of all calls that the limit counts. */
+/* The same of all calls that the limit may count: 0 if some provider tells none. */
 static int64
 dearest_of(const PolicySource *s, const PolicyLimit *limit)
 {
 	int64		dearest = 0;
+	bool		known = true;
 	HASH_SEQ_STATUS status;
 	PolicyProvider *provider;
 
@@ -115,8 +116,13 @@ dearest_of(const PolicySource *s, const PolicyLimit *limit)
 		return dearest_at(s->provider, limit->unit);
 	hash_seq_init(&status, s->rules->providers);
 	while ((provider = hash_seq_search(&status)) != NULL)
-		dearest = Max(dearest, dearest_at(provider, limit->unit));
-	return dearest;
+	{
+		int64		here = dearest_at(provider, limit->unit);
+
+		known &= here > 0;
+		dearest = Max(dearest, here);
+	}
+	return known ? dearest : 0;
 }
 
 /* ---- identities ---- */
