@@ -188,6 +188,21 @@ SELECT not_before FROM quota_acquire('kinds', 'sliding');
 CALL kinds_opens('sliding');
 SELECT level FROM kinds_buckets WHERE limit_name = 'three';
 
+-- several that are refused: in a window all are told when it ends, in a sliding one
+-- when there is room for those before as well; a refill of a burst of 1 is one call
+SELECT quota_clock_set('2026-04-03 12:00:00+00');
+INSERT INTO quota.limits (provider, name, kind, amount, period, endpoint) VALUES
+	('fixed', 'herd', 'fixed_window', 3, '1 min', 'herd'), ('sliding', 'herd', 'sliding_window', 3, '1 min', 'herd'),
+	('leaky', 'herd', 'leaky_bucket', 6, '1 min', 'herd');
+DELETE FROM quota.limits WHERE provider IN ('fixed', 'sliding', 'leaky') AND endpoint IS NULL AND name <> 'three';
+SELECT provider, (quota_acquire('kinds', provider, 'herd')).granted FROM unnest('{fixed,leaky,sliding}'::text[]) AS provider;
+SELECT quota_clock_advance('10 s');
+SELECT provider, (quota_acquire('kinds', provider, 'herd', n => CASE provider WHEN 'leaky' THEN 1 ELSE 2 END)).granted
+FROM unnest('{fixed,leaky,sliding}'::text[]) AS provider;
+SELECT provider, i, (quota_acquire('kinds', provider, 'herd')).not_before
+FROM unnest('{fixed,leaky,sliding}'::text[]) AS provider, generate_series(1, 3) AS i ORDER BY 1, 2;
+DELETE FROM quota.limits WHERE endpoint = 'herd';
+
 -- another kind is another bucket: the first still has what was spent of it
 UPDATE quota.limits SET kind = 'fixed_window' WHERE provider = 'sliding';
 SELECT granted FROM quota_acquire('kinds', 'sliding', n => 100);

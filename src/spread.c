@@ -5,7 +5,8 @@
  * If all were told the instant at which the next call fits, all would come then and
  * all but one in vain.  So only the first is told that; each of the next is told to
  * come one call's refill later than the one before, which is when it would be
- * admitted if they all came.  That goes on up to one refill of the bucket's capacity,
+ * admitted if they all came; of windows, in which units come back together, when
+ * the window has room for all those before as well.  That goes on up to one refill of the bucket's capacity,
  * or of the call's cost when that is more, and then begins anew: nobody is told to
  * wait longer than that beyond the instant at which it can succeed, and never less.
  *
@@ -49,6 +50,8 @@ spread_refusal(const QuotaTerm *term, const TermState *s, int n, int64 now_ns,
 	}
 	later_ns = refill_ns(term->meter.rate, b->spread_units);
 	b->spread_units += needed;
+	if (term->kind == QUOTA_FIXED_WINDOW || term->kind == QUOTA_SLIDING_WINDOW)
+		later_ns = now_ns + meter_wait(&b->meter, b->spread_units, 1, 0) - s->wake_ns;
 	if (later_ns < QUOTA_NEVER - s->wake_ns)
 		v->not_before_us += quota_us_up(s->wake_ns + later_ns - now_ns) -
 			quota_us_up(s->wake_ns - now_ns);
