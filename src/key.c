@@ -1,6 +1,6 @@
 /*
  * key.c
- *		Identities of 128 bits; see key.h for why two kinds.
+ *		128-bit identities from SHA-256; see key.h for why two kinds.
  */
 #include "key.h"
 
@@ -8,7 +8,6 @@
 #include "common/sha2.h"
 #include "port/pg_bswap.h"
 #include "shmem.h"
-#include "siphash.h"
 
 /* Adds one part with its length; NULL counts as length -1. */
 static void
@@ -23,27 +22,45 @@ hash_part(pg_cryptohash_ctx *ctx, const char *part)
 		elog(ERROR, "could not compute hash");
 }
 
-/* See key.h. */
+/*
+ * SHA-256 of prefix, space and parts.  Throws when out of memory.
+ */
+static void
+hash_parts(const void *prefix, Size prefix_len, char space,
+		   int n, const char *const *parts, uint8 out[PG_SHA256_DIGEST_LENGTH])
+{
+	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_SHA256);
+
+	if (ctx == NULL || pg_cryptohash_init(ctx) < 0 ||
+		(prefix_len > 0 && pg_cryptohash_update(ctx, prefix, prefix_len) < 0) ||
+		pg_cryptohash_update(ctx, (const uint8 *) &space, 1) < 0)
+		elog(ERROR, "could not compute hash");
+	for (int i = 0; i < n; i++)
+		hash_part(ctx, parts[i]);
+	if (pg_cryptohash_final(ctx, out, PG_SHA256_DIGEST_LENGTH) < 0)
+		elog(ERROR, "could not compute hash");
+	pg_cryptohash_free(ctx);
+}
+
+/* The key of a thing in shared memory.  Throws when out of memory. */
 QuotaKey
 quota_key(Oid database, Oid extension, char space,
 		  int n, const char *const *parts)
 {
-	const Oid	prefix[] = {database, extension};
-	SipHash		hash;
+	struct
+	{
+		uint8		secret[sizeof(quota_shared->secret)];
+		Oid			database;
+		Oid			extension;
+	}			prefix;
+	uint8		digest[PG_SHA256_DIGEST_LENGTH];
 	QuotaKey	key;
 
-	siphash_init(&hash, quota_shared->secret);
-	siphash_add(&hash, prefix, sizeof(prefix));
-	siphash_add(&hash, &space, 1);
-	for (int i = 0; i < n; i++)
-	{
-		int32		len = parts[i] ? (int32) strlen(parts[i]) : -1;
-
-		siphash_add(&hash, &len, sizeof(len));
-		if (len > 0)
-			siphash_add(&hash, parts[i], (Size) len);
-	}
-	siphash_final(&hash, key.w);
+	memcpy(prefix.secret, quota_shared->secret, sizeof(prefix.secret));
+	prefix.database = database;
+	prefix.extension = extension;
+	hash_parts(&prefix, sizeof(prefix), space, n, parts, digest);
+	memcpy(&key, digest, sizeof(key));
 	return key;
 }
 
@@ -51,17 +68,9 @@ quota_key(Oid database, Oid extension, char space,
 void
 quota_stable_hash(char space, int n, const char *const *parts, uint8 out[16])
 {
-	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_SHA256);
 	uint8		digest[PG_SHA256_DIGEST_LENGTH];
 
-	if (ctx == NULL || pg_cryptohash_init(ctx) < 0 ||
-		pg_cryptohash_update(ctx, (const uint8 *) &space, 1) < 0)
-		elog(ERROR, "could not compute hash");
-	for (int i = 0; i < n; i++)
-		hash_part(ctx, parts[i]);
-	if (pg_cryptohash_final(ctx, digest, sizeof(digest)) < 0)
-		elog(ERROR, "could not compute hash");
-	pg_cryptohash_free(ctx);
+	hash_parts(NULL, 0, space, n, parts, digest);
 	memcpy(out, digest, 16);
 }
 

@@ -1,10 +1,9 @@
 /*
  * key.h
- *		Identities of 128 bits: SipHash keyed with this cluster's secret for shared
- *		memory (QuotaKey: nobody can search for two names that collide, and a call
- *		for a user whom nobody knows yet costs little), SHA-256 cut to what is
- *		needed for what is stored in rows and must stay the same in every cluster
- *		(account uuid, flow hash).
+ *		Identities of 128 bits.  Two uses of SHA-256, cut to what is needed:
+ *		keyed with this cluster's secret for shared memory (QuotaKey: nobody can
+ *		search for two names that collide), unkeyed for what is stored in rows
+ *		and must stay the same in every cluster (account uuid, flow hash).
  *		Every part is hashed with its length, so that ("ab","c") and ("a","bc")
  *		differ; NULL differs from "".
  */
@@ -13,10 +12,9 @@
 
 #include "quota.h"
 
-/* parts is an array of n C strings, NULL allowed */
+/* parts is an array of n C strings, NULL allowed; may throw (out of memory) */
 extern QuotaKey quota_key(Oid database, Oid extension, char space,
 						  int n, const char *const *parts);
-/* the same; may throw (out of memory) */
 extern void quota_stable_hash(char space, int n, const char *const *parts,
 							  uint8 out[16]);
 

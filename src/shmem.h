@@ -158,7 +158,7 @@ typedef struct QuotaShared
 	LWLock	   *notices_lock;
 	LWLock	   *recount_lock;	/* see recount.c */
 
-	uint8		secret[16];		/* key of all QuotaKeys */
+	uint8		secret[32];		/* key of all QuotaKeys */
 	int64		crash_epoch;	/* random; rows born in it start full */
 	pg_atomic_uint64 active_since_ns;	/* first decision of this crash epoch;
 										 * 0 = none yet */
