@@ -1,0 +1,477 @@
+/*
+ * portion.c
+ *		Fair portions of one limit: who may take of it now, of tenants that all ask
+ *		whenever they like.
+ *
+ * There is no queue: whoever is refused goes away, and nobody knows whether it will
+ * come back.  Two things are kept of a tenant that asks.
+ *
+ * ITS SHARE.  The limit's rate is divided among the tenants that asked within the
+ * window, by weight: share_now says what one of weight 1 has been due so far.  A
+ * tenant with used <= share_now is within its share and may take the last unit.
+ * Any other is over it: it may take as well, but while others want theirs it leaves
+ * the reserve (trunk reservation: one comparison).  So the limit never holds less
+ * than the reserve for those whose turn comes, and nothing is left unused, as a
+ * limit that holds the reserve refills as fast as an empty one.
+ *
+ *	Who asks for the first time, or for the first time within the window, may take
+ *	one call at once.  Who asks for less than its share saves it up, but all
+ *	together no more than "ahead".  Taking over the share is no debt.
+ *
+ *	A lone tenant may have drained the limit, and then nobody would be refused for
+ *	lack of anything but the rate.  So shares grow by no more than 7/8 of the rate
+ *	while the limit holds less than the reserve.
+ *
+ * ITS TURN.  What is over is divided again, by start-time fair queueing (fair.h):
+ * who is served moves on by cost over weight, who has been away joins at turn_now.
+ * Who is refused leaves a claim until it asks again or the window is over.  A call
+ * leaves as much as all claims of a lesser turn ask for.  So it does not matter who
+ * asks more often.
+ *
+ *	That does not fit a limit that holds too little, one call at worst.  There it
+ *	acts in time: nobody is served while one whose turn is sooner was refused within
+ *	the time in which the limit refills by this call.  A slow tenant's claim costs
+ *	that time at most, unless the limit is full by then.
+ *
+ *	Those who are within their share are ordered by turn as well: their shares may
+ *	have been saved up while they were away.
+ *
+ * Nobody else has been refused within the window: then shares say nothing, and a
+ * lone tenant gets everything, all that the limit holds included.  Whoever wakes
+ * then finds it as empty as it is.
+ *
+ * CALLS IN FLIGHT have no rate.  A share is the capacity by weight over the weights
+ * of who asked within the window or has calls in flight.  Who is within its share
+ * may take what is free, anybody else while nobody with less in flight by weight
+ * has a claim.  As places are given back, that gives them to who lacks them; what a
+ * tenant wants no more is free for others when its claim has lapsed.
+ *
+ * What limits the error: times are in whole nanoseconds, shares in 2^-48 units for
+ * a weight of 1, and what a division leaves is carried.
+ */
+#include "portion.h"
+
+#include "portion_claims.h"
+
+#include <stddef.h>
+
+#define SCALE (((fair_time) 1000) << 48)
+
+/* More than any limit refills by within a window is no limit. */
+#define EARNED_MAX ((fair_time) 1 << 60)
+
+/* Shares grow by so many eighths of the rate while there is less than the reserve. */
+#define GUARANTEED 7
+
+/* Share or service of one tenant, by its weight. */
+static fair_time
+by_weight(int64_t units, int64_t weight_milli)
+{
+	return units * SCALE / weight_milli;
+}
+
+/* ---- who is active ---- */
+
+/* It counts in the weights, or no longer. */
+static void
+set_weight(Portions *ps, Portion *p, int64_t weight_milli, bool weighs)
+{
+	if (p->weighs)
+		ps->weight -= p->weight_milli;
+	p->weight_milli = weight_milli;
+	p->weighs = weighs;
+	if (weighs)
+		ps->weight += weight_milli;
+}
+
+/* Out of the order of asking. */
+static void
+unlist(Portions *ps, Portion *p)
+{
+	if (!p->listed)
+		return;
+	*(p->older ? &p->older->newer : &ps->oldest) = p->newer;
+	*(p->newer ? &p->newer->older : &ps->newest) = p->older;
+	p->older = p->newer = NULL;
+	p->listed = false;
+}
+
+/* It has not asked within the window. */
+static void
+leave(Portions *ps, Portion *p)
+{
+	claims_remove(ps, p);
+	unlist(ps, p);
+	for (int i = 0; i < 2; i++)
+		if (ps->refused[i] == p)
+			ps->refused[i] = NULL;
+	if (p->in_flight == 0)
+		set_weight(ps, p, p->weight_milli, false);
+}
+
+/* It asks now.  Who comes back starts with one call. */
+static void
+ask(Portions *ps, Portion *p, int64_t weight_milli, int64_t now_ns)
+{
+	claims_remove(ps, p);
+	if (!p->weighs && p->used < ps->share_now)
+		p->used = ps->share_now;
+	set_weight(ps, p, weight_milli, true);
+	unlist(ps, p);
+	p->older = ps->newest;
+	*(ps->newest ? &ps->newest->newer : &ps->oldest) = p;
+	ps->newest = p;
+	p->listed = true;
+	p->asked_ns = now_ns;
+}
+
+/* It was refused: who else asks has to heed its share. */
+static void
+note_refused(Portions *ps, const Portion *p, int64_t now_ns)
+{
+	if (ps->refused[0] != p)
+	{
+		ps->refused[1] = ps->refused[0];
+		ps->refused_ns[1] = ps->refused_ns[0];
+		ps->refused[0] = p;
+	}
+	ps->refused_ns[0] = now_ns;
+}
+
+/* When the last other tenant was refused; INT64_MIN = none within the window. */
+static int64_t
+others_refused_ns(const Portions *ps, const Portion *p, int64_t window_ns,
+				  int64_t now_ns)
+{
+	for (int i = 0; i < 2; i++)
+		if (ps->refused[i] != NULL && ps->refused[i] != p &&
+			now_ns - ps->refused_ns[i] < window_ns)
+			return ps->refused_ns[i];
+	return INT64_MIN;
+}
+
+/* The weights, with the tenant's. */
+static int64_t
+weight_with(const Portions *ps, const Portion *p, int64_t weight_milli)
+{
+	return ps->weight + weight_milli -
+		(p != NULL && p->weighs ? p->weight_milli : 0);
+}
+
+/* ---- shares ---- */
+
+/* Shares grow up to an instant. */
+static void
+grow(Portions *ps, BucketRate rate, bool scarce, int64_t now_ns)
+{
+	fair_time	total;
+	fair_time	earned;
+
+	if (now_ns <= ps->settled_ns)
+		return;
+	total = (fair_time) rate.num * (now_ns - ps->settled_ns);
+	ps->settled_ns = now_ns;
+	if (ps->weight <= 0)
+		return;
+	earned = total / rate.den;
+	earned = earned >= EARNED_MAX ? EARNED_MAX * SCALE
+		: earned * SCALE + total % rate.den * SCALE / rate.den;
+	earned = scarce ? earned / 8 * GUARANTEED : earned;
+	earned += ps->carry;
+	ps->share_now += earned / ps->weight;
+	ps->carry = earned % ps->weight;
+}
+
+/* Brings it to now; level is what the limit holds. */
+void
+portions_settle(Portions *ps, const PortionRules *rules, BucketRate rate,
+				int64_t level, int64_t now_ns)
+{
+	bool		scarce = level < rules->reserve;
+
+	while (ps->oldest != NULL &&
+		   now_ns - ps->oldest->asked_ns >= rules->window_ns)
+	{
+		grow(ps, rate, scarce, ps->oldest->asked_ns + rules->window_ns);
+		leave(ps, ps->oldest);
+	}
+	grow(ps, rate, scarce, now_ns);
+}
+
+/* Share used, as far as it still counts: not all that was left unused does. */
+static fair_time
+share_used(const Portions *ps, const Portion *p, int64_t weight_milli,
+		   const PortionRules *rules, int64_t cost)
+{
+	fair_time	saved = by_weight(rules->ahead, weight_with(ps, p, weight_milli)) -
+		by_weight(cost, weight_milli);
+	fair_time	least = ps->share_now - (saved > 0 ? saved : 0);
+
+	if (p == NULL || (!p->weighs && p->used < ps->share_now))
+		return ps->share_now;
+	return p->used < least ? least : p->used;
+}
+
+/* How far n calls of it are over its share; not positive: they are within. */
+static fair_time
+over_share(const Portions *ps, const Portion *p, int64_t weight_milli,
+		   const PortionRules *rules, int64_t cost, int64_t n)
+{
+	return share_used(ps, p, weight_milli, rules, cost) +
+		by_weight(cost * (n - 1), weight_milli) - ps->share_now;
+}
+
+/* ---- turns ---- */
+
+/* The turn of a call made now. */
+static fair_time
+turn_of(const Portions *ps, const Portion *p)
+{
+	return p == NULL || p->turn < ps->turn_now ? ps->turn_now : p->turn;
+}
+
+/* Claims of those whose turn is sooner; who has been passed joins at turn_now. */
+static ClaimsBefore
+sooner(const Portions *ps, const Portion *p)
+{
+	ClaimsBefore none = {0, INT64_MIN};
+
+	return p == NULL || p->turn <= ps->turn_now ? none
+		: claims_before(ps, p->turn);
+}
+
+/* Nanoseconds in which the limit refills by so many units. */
+static int64_t
+refill_ns(BucketRate rate, int64_t units)
+{
+	fair_time	ns;
+
+	if (rate.num == 0)
+		return INT64_MAX / 4;
+	ns = ((fair_time) units * rate.den + rate.num - 1) / rate.num;
+	return ns < INT64_MAX / 4 ? (int64_t) ns : INT64_MAX / 4;
+}
+
+/* ---- asking, for a rate ---- */
+
+/*
+ * The stand of n calls that must leave the reserve, or need not.  A limit that is
+ * full refills no more, so one call less than that is as much as anybody must leave.
+ */
+static PortionStand
+stand(const Portions *ps, const Portion *p, int64_t reserve, BucketRate rate,
+	  int64_t capacity, int64_t cost, int64_t n, int64_t now_ns)
+{
+	PortionStand s = {reserve > 0, false, reserve, INT64_MIN};
+	ClaimsBefore before = sooner(ps, p);
+	int64_t		room = capacity - cost * (n + 1);
+	int64_t		recent_ns;
+
+	room = room > 0 ? room : 0;
+	if (before.units > 0)
+	{
+		recent_ns = before.newest_ns + refill_ns(rate, cost) + 1;
+		s.yields = recent_ns > now_ns;
+		s.leave += before.units;
+		if (s.yields && s.leave > room)
+			s.until_ns = recent_ns;
+	}
+	if (s.leave > room)
+		s.leave = room;
+	return s;
+}
+
+/* See portion.h. */
+PortionStand
+portion_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
+			  const PortionRules *rules, BucketRate rate, int64_t capacity,
+			  int64_t cost, int64_t n, int64_t now_ns)
+{
+	bool		over = over_share(ps, p, weight_milli, rules, cost, n) > 0 &&
+		others_refused_ns(ps, p, rules->window_ns, now_ns) != INT64_MIN;
+
+	return stand(ps, p, over ? rules->reserve : 0, rate, capacity, cost, n,
+				 now_ns);
+}
+
+/* Until n calls fit that leave so much, and s allows; "from" ns from now at least. */
+static int64_t
+wait_from(const PortionStand *s, const Meter *meter, int64_t cost, int64_t n,
+		  int64_t leave_units, int64_t from, int64_t now_ns)
+{
+	int64_t		wait = meter_wait(meter, cost, n, s->leave > leave_units
+								  ? s->leave : leave_units);
+
+	if (s->until_ns != INT64_MIN && s->until_ns - now_ns > from)
+		from = s->until_ns - now_ns;
+	return wait > from ? wait : from;
+}
+
+/* Until it is within its share, at the latest. */
+static int64_t
+share_wait(fair_time over, int64_t weight, BucketRate rate)
+{
+	double		ns;
+
+	if (rate.num == 0)
+		return BUCKET_NEVER;
+	ns = (double) over / (double) SCALE * (double) weight *
+		(double) rate.den / (double) rate.num * 8 / GUARANTEED;
+	ns = ns * (1 + 1e-9) + 1;
+	return ns < (double) (INT64_MAX / 4) ? (int64_t) ns + 1 : BUCKET_NEVER;
+}
+
+/* See portion.h. */
+int64_t
+portion_wait(const Portions *ps, const Portion *p, int64_t weight_milli,
+			 const PortionRules *rules, const Meter *meter, BucketRate rate,
+			 int64_t capacity, int64_t cost, int64_t n, int64_t leave_units,
+			 int64_t now_ns)
+{
+	fair_time	over = over_share(ps, p, weight_milli, rules, cost, n);
+	int64_t		others_ns = others_refused_ns(ps, p, rules->window_ns, now_ns);
+	PortionStand within = stand(ps, p, 0, rate, capacity, cost, n, now_ns);
+	PortionStand beyond = stand(ps, p, rules->reserve, rate, capacity, cost, n,
+								now_ns);
+	int64_t		from = 0;
+	int64_t		wait;
+	int64_t		other;
+
+	if (over > 0 && others_ns != INT64_MIN)
+	{
+		/* it comes within its share, or nobody else wants theirs any more */
+		from = share_wait(over, weight_with(ps, p, weight_milli), rate);
+		other = others_ns + rules->window_ns - now_ns;
+		from = from < other ? from : other;
+	}
+	wait = wait_from(&within, meter, cost, n, leave_units, from, now_ns);
+	other = wait_from(&beyond, meter, cost, n, leave_units, 0, now_ns);
+	return wait < other ? wait : other;
+}
+
+/* See portion.h. */
+void
+portion_refuse(Portions *ps, Portion *p, int64_t weight_milli, int64_t units,
+			   int64_t now_ns)
+{
+	ask(ps, p, weight_milli, now_ns);
+	p->turn = turn_of(ps, p);
+	claims_add(ps, p, units, now_ns);
+	note_refused(ps, p, now_ns);
+}
+
+/* See portion.h. */
+void
+portion_take(Portions *ps, Portion *p, int64_t weight_milli,
+			 const PortionRules *rules, const PortionStand *s, int64_t cost,
+			 int64_t n, int64_t now_ns)
+{
+	fair_time	turn = turn_of(ps, p);
+	fair_time	used;
+
+	ask(ps, p, weight_milli, now_ns);
+	used = share_used(ps, p, weight_milli, rules, cost);
+	p->used = used <= ps->share_now ? used + by_weight(cost * n, weight_milli)
+		: used;
+	p->turn = turn + by_weight(cost * n, weight_milli);
+	if (!s->yields)
+		ps->turn_now = turn;
+}
+
+/*
+ * See portion.h.  Of the share that was used nothing is given back: it is less than
+ * was asked for at once, and grows back.
+ */
+void
+portion_return(Portions *ps, Portion *p, int64_t units)
+{
+	bool		claimed = p->claims;
+	int64_t		claim = p->claim;
+	int64_t		asked_ns = p->asked_ns;
+
+	claims_remove(ps, p);
+	p->turn -= by_weight(units, p->weight_milli);
+	if (claimed)
+		claims_add(ps, p, claim, asked_ns);
+}
+
+/* See portion.h. */
+void
+portion_forget(Portions *ps, Portion *p)
+{
+	p->in_flight = 0;
+	leave(ps, p);
+}
+
+/* See portion.h. */
+int64_t
+portion_millionths(const Portions *ps, const Portion *p)
+{
+	return p->weighs && ps->weight > 0
+		? (int64_t) ((fair_time) p->weight_milli * 1000000 / ps->weight) : 0;
+}
+
+/* ---- the same for calls in flight ---- */
+
+/* See portion.h. */
+PortionStand
+portion_flight_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
+					 const PortionRules *rules, int64_t capacity, int64_t units)
+{
+	PortionStand s = {false, false, 0, INT64_MIN};
+	int64_t		in_flight = p == NULL ? 0 : p->in_flight;
+	ClaimsBefore before;
+
+	s.over = (fair_time) (in_flight + units) * weight_with(ps, p, weight_milli)
+		> (fair_time) capacity * weight_milli;
+	if (!s.over || rules->reserve == 0)
+		return s;
+	before = claims_before(ps, by_weight(in_flight, weight_milli));
+	s.yields = before.units > 0;
+	if (s.yields)
+		s.until_ns = before.newest_ns + rules->window_ns;
+	return s;
+}
+
+/* Its turn, by what it has in flight. */
+static void
+set_flight(Portion *p, int64_t in_flight)
+{
+	p->in_flight = in_flight;
+	p->turn = by_weight(in_flight, p->weight_milli);
+}
+
+/* See portion.h. */
+void
+portion_flight_refuse(Portions *ps, Portion *p, int64_t weight_milli,
+					  int64_t units, int64_t now_ns)
+{
+	ask(ps, p, weight_milli, now_ns);
+	set_flight(p, p->in_flight);
+	claims_add(ps, p, units, now_ns);
+}
+
+/* See portion.h. */
+void
+portion_flight_take(Portions *ps, Portion *p, int64_t weight_milli,
+					int64_t units, int64_t now_ns)
+{
+	ask(ps, p, weight_milli, now_ns);
+	set_flight(p, p->in_flight + units);
+}
+
+/* So many units are in flight no more. */
+void
+portion_flight_end(Portions *ps, Portion *p, int64_t units)
+{
+	bool		claimed = p->claims;
+	int64_t		claim = p->claim;
+	int64_t		asked_ns = p->asked_ns;
+
+	claims_remove(ps, p);
+	set_flight(p, p->in_flight - units);
+	if (claimed)
+		claims_add(ps, p, claim, asked_ns);
+	if (p->in_flight == 0 && !p->listed)
+		set_weight(ps, p, p->weight_milli, false);
+}

@@ -1,0 +1,123 @@
+/*
+ * portion.h
+ *		Fair portions of one limit that tenants share, for calls that ask nobody
+ *		whose turn it is.  Pure: no server headers, no locks, no clock.
+ *
+ * A Portions belongs to a limit, a Portion to one tenant at it.  Callers keep both
+ * where they stay, hold what protects the limit, and settle before they ask.  What
+ * the rule is, and why, heads portion.c.
+ */
+#ifndef QUOTA_PORTION_H
+#define QUOTA_PORTION_H
+
+#include "fair.h"
+#include "meter.h"
+
+/* What configuration says of a limit's portions. */
+typedef struct PortionRules
+{
+	int64_t		reserve;		/* units left by who is over its share; 0: the limit
+								 * is not shared out */
+	int64_t		ahead;			/* units of unused share that all tenants together
+								 * may save up */
+	int64_t		window_ns;		/* who asked within it is active */
+} PortionRules;
+
+typedef struct Portion Portion;
+
+/* All zero but for its memory when new. */
+struct Portion
+{
+	int64_t		weight_milli;	/* as it counts in Portions.weight */
+	bool		weighs;			/* it does */
+	bool		listed;			/* asked within the window */
+	Portion    *older;			/* in the order of asking */
+	Portion    *newer;
+	int64_t		asked_ns;
+	fair_time	used;			/* share used up to here, in Portions.share_now */
+	fair_time	turn;			/* the less the sooner: service by weight */
+	int64_t		in_flight;		/* concurrency: units */
+
+	/* its claim: it was refused when it asked last */
+	bool		claims;
+	int64_t		claim;			/* units it asked for */
+	uint32_t	priority;		/* in the tree of claims, by turn: */
+	Portion    *left;
+	Portion    *right;
+	int64_t		sum;			/* units claimed below, itself included */
+	int64_t		newest_ns;		/* when it last asked, the latest below */
+};
+
+/* All zero when new. */
+typedef struct Portions
+{
+	int64_t		weight;			/* of the active, times 1000 */
+	Portion    *oldest;			/* active ones, by when they asked last */
+	Portion    *newest;
+	int64_t		settled_ns;
+	fair_time	share_now;		/* what one of weight 1 was due up to now */
+	fair_time	carry;			/* less than one unit of that, not given yet */
+	fair_time	turn_now;		/* turn of who was served last in order */
+	Portion    *claims;			/* root of the tree */
+	uint32_t	seed;			/* of its priorities */
+	/* two that were refused last, and when */
+	const Portion *refused[2];
+	int64_t		refused_ns[2];
+} Portions;
+
+/* Where a tenant stands that asks for n calls. */
+typedef struct PortionStand
+{
+	bool		over;			/* beyond its share, while others want theirs */
+	bool		yields;			/* somebody before it has just been refused */
+	int64_t		leave;			/* units the last of the calls must leave */
+	int64_t		until_ns;		/* it isn't admitted before that; INT64_MIN = now */
+} PortionStand;
+
+extern void portions_settle(Portions *ps, const PortionRules *rules,
+							BucketRate rate, int64_t level, int64_t now_ns);
+/* p is NULL for a tenant that was never seen. */
+extern PortionStand portion_stand(const Portions *ps, const Portion *p,
+								  int64_t weight_milli,
+								  const PortionRules *rules, BucketRate rate,
+								  int64_t capacity, int64_t cost, int64_t n,
+								  int64_t now_ns);
+/*
+ * Nanoseconds until n calls are admitted if nobody asks meanwhile, at the latest;
+ * they leave "leave" units whatever the shares say.
+ */
+extern int64_t portion_wait(const Portions *ps, const Portion *p,
+							int64_t weight_milli, const PortionRules *rules,
+							const Meter *meter, BucketRate rate,
+							int64_t capacity, int64_t cost, int64_t n,
+							int64_t leave, int64_t now_ns);
+/* It asked, and was refused for want of so many units of this limit. */
+extern void portion_refuse(Portions *ps, Portion *p, int64_t weight_milli,
+						   int64_t units, int64_t now_ns);
+/* It asked, and takes so many; stand is what was said of it. */
+extern void portion_take(Portions *ps, Portion *p, int64_t weight_milli,
+						 const PortionRules *rules, const PortionStand *stand,
+						 int64_t cost, int64_t n, int64_t now_ns);
+/* So many units that it took were returned. */
+extern void portion_return(Portions *ps, Portion *p, int64_t units);
+/* Nothing points to it any more. */
+extern void portion_forget(Portions *ps, Portion *p);
+/* Its part of the limit, of 1000000. */
+extern int64_t portion_millionths(const Portions *ps, const Portion *p);
+
+/* ---- the same for calls in flight ---- */
+
+/* until_ns when it must wait for others, leave is 0. */
+extern PortionStand portion_flight_stand(const Portions *ps, const Portion *p,
+										 int64_t weight_milli,
+										 const PortionRules *rules,
+										 int64_t capacity, int64_t units);
+extern void portion_flight_refuse(Portions *ps, Portion *p,
+								  int64_t weight_milli, int64_t units,
+								  int64_t now_ns);
+extern void portion_flight_take(Portions *ps, Portion *p,
+								int64_t weight_milli, int64_t units,
+								int64_t now_ns);
+extern void portion_flight_end(Portions *ps, Portion *p, int64_t units);
+
+#endif							/* QUOTA_PORTION_H */

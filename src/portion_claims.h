@@ -1,0 +1,22 @@
+/*
+ * portion_claims.h
+ *		Between portion.c and portion_claims.c: who was refused, by turn.
+ */
+#ifndef QUOTA_PORTION_CLAIMS_H
+#define QUOTA_PORTION_CLAIMS_H
+
+#include "portion.h"
+
+/* What claims there are of a lesser turn. */
+typedef struct ClaimsBefore
+{
+	int64_t		units;			/* their sum, 0 = none */
+	int64_t		newest_ns;		/* when one of them was made last */
+} ClaimsBefore;
+
+extern void claims_add(Portions *ps, Portion *p, int64_t units, int64_t now_ns);
+/* Does nothing when it has none. */
+extern void claims_remove(Portions *ps, Portion *p);
+extern ClaimsBefore claims_before(const Portions *ps, fair_time turn);
+
+#endif							/* QUOTA_PORTION_CLAIMS_H */
