@@ -13,6 +13,7 @@
 #include "charge.h"
 
 #include "enforce.h"
+#include "floor.h"
 #include "journal.h"
 #include "permit.h"
 #include "spread.h"
@@ -109,9 +110,9 @@ charge_term(const QuotaTerm *term, const TermState *s, uint32 permit, int n,
 	if (units < 0)
 		return false;
 	if (permit != QUOTA_NO_INDEX)
-		permit_add_part(permit, term, s->bucket, units);
+		permit_add_part(permit, term, s->bucket, s->portion, units);
 	else if (quota_is_rate(term->kind))
-		journal_take(s->bucket, units, alone);
+		journal_take(s->bucket, s->portion, units, alone);
 	else if (term->kind == QUOTA_ALLOWANCE)
 		journal_shadow(s->bucket, units, alone);
 	else
@@ -145,6 +146,7 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 		if (!charge_term(term, s, is_of_batch(term, ask) ? v->batch_index : permit,
 						 is_of_batch(term, ask) ? 1 : n, alone))
 			continue;
+		floor_taken(plan, term, s, is_of_batch(term, ask) ? 1 : n, now_ns);
 		quota_buckets[s->bucket].admitted += s->cost * n;
 		spread_end(&quota_buckets[s->bucket]);
 	}

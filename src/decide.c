@@ -20,6 +20,7 @@
 #include "error.h"
 #include "event.h"
 #include "examine.h"
+#include "floor.h"
 #include "flow_gate.h"
 #include "job.h"
 #include "journal.h"
@@ -87,14 +88,25 @@ calls_that_fit(const QuotaPlan *plan, const TermState *states)
 /* ---- standing in line ---- */
 
 /*
+ * Every call meets the term, and is as good as any other.  Classes with headroom
+ * are not: others may go on while they wait.
+ */
+static bool
+is_wide(const QuotaPlan *plan, int i)
+{
+	return plan->terms[i].wide && plan->headroom_milli == 0;
+}
+
+/*
  * Is the term, for this call, a limit for which flows stand in line?  See
  * flow_gate.c.
  */
 static bool
-meets_shared(const QuotaTerm *term, const TermState *s)
+meets_shared(const QuotaPlan *plan, int i, const TermState *s)
 {
+	const QuotaTerm *term = &plan->terms[i];
 
-	return s->cost > 0 && !term->own && !term->wide &&
+	return s->cost > 0 && !term->own && !is_wide(plan, i) &&
 		term->kind != QUOTA_ALLOWANCE && quota_term_binds(term);
 }
 
@@ -116,7 +128,7 @@ name_line(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 	v->line_key.w[0] = v->line_key.w[1] =
 		1 + quota_shares[quota_flows[ask->flow].share].class_index;
 	for (int i = 0; i < plan->nterms; i++)
-		if (meets_shared(&plan->terms[i], &states[i]))
+		if (meets_shared(plan, i, &states[i]))
 		{
 			mix_key(&v->line_key, &plan->terms[i].key);
 			v->meets_shared = true;
@@ -154,7 +166,7 @@ stand_in_line(const QuotaPlan *plan, TermState *states, const QuotaAsk *ask,
 	{
 		TermState  *s = &states[i];
 
-		if (s->reason == QUOTA_OK && meets_shared(&plan->terms[i], s) &&
+		if (s->reason == QUOTA_OK && meets_shared(plan, i, s) &&
 			(own || flow_gate_is_before(s->bucket, line, ask->flow)))
 			stand_behind(&plan->terms[i], s, own);
 	}
@@ -169,7 +181,7 @@ stand_in_line(const QuotaPlan *plan, TermState *states, const QuotaAsk *ask,
 static bool
 stops_all(const QuotaPlan *plan, int i, const TermState *s)
 {
-	return plan->terms[i].wide && (s->reason == QUOTA_RATE_LIMITED ||
+	return is_wide(plan, i) && (s->reason == QUOTA_RATE_LIMITED ||
 								   s->reason == QUOTA_CONCURRENCY_LIMITED);
 }
 
@@ -195,7 +207,7 @@ limit_by(const QuotaPlan *plan, int i, const TermState *s, QuotaVerdict *v)
 	v->reason = s->reason;
 	v->not_before_us = s->not_before_us;
 	v->opens_ns = s->wake_ns;
-	v->shared = meets_shared(&plan->terms[i], s);
+	v->shared = meets_shared(plan, i, s);
 	v->behind = s->behind;
 	v->own_line = s->own_line;
 }
@@ -397,6 +409,8 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	if (is_counted(ask, v))
 	{
 		count_outcome(plan, states, v);
+		if (v->granted == 0 && !plan->suspended)
+			floor_refused(plan, states, least, now_ns);
 		enforce_count(plan, states, v, now_ns);
 		if (v->limiting >= 0 && v->granted == 0 && !ask->is_job)
 			spread_refusal(&plan->terms[v->limiting], &states[v->limiting],
@@ -432,6 +446,9 @@ table_is_full(const QuotaPlan *plan, DecideTable table)
 			break;
 		case DECIDE_TABLE_TENANTS:
 			quota_table_full("tenant", "quota.max_tenants", quota_max_tenants);
+			break;
+		case DECIDE_TABLE_PORTIONS:
+			quota_table_full("portion", "quota.max_tenants", quota_max_portions());
 			break;
 		case DECIDE_TABLE_PERMITS:
 			quota_table_full("permit", "quota.max_permits", quota_max_permits);

@@ -90,6 +90,7 @@ typedef enum DecideTable
 	DECIDE_TABLE_BUCKETS,
 	DECIDE_TABLE_TENANT_BUCKETS,	/* the tenant's own ceiling */
 	DECIDE_TABLE_TENANTS,
+	DECIDE_TABLE_PORTIONS,
 	DECIDE_TABLE_PERMITS
 } DecideTable;
 
@@ -97,10 +98,15 @@ typedef enum DecideTable
 typedef struct TermState
 {
 	uint32		bucket;
+	uint32		portion;		/* the tenant's, QUOTA_NO_INDEX = none */
 	bool		charged;		/* takes part in the charge */
 	int64		cost;			/* units one call costs */
 	int64		level;			/* units free; negative = debt */
 	int64		fit;			/* calls that fit now; QUOTA_NEVER = any number */
+	int64		leave;			/* units that calls must leave, and until when */
+	int64		until_ns;		/* they must wait anyway; PG_INT64_MIN = not: */
+	QuotaReason floor_reason;	/* for this */
+	PortionStand stand;
 	QuotaReason reason;			/* why n calls do not fit, or QUOTA_OK */
 	QuotaReason would;			/* the same before enforcement, see enforce.h; */
 	int64		would_fit;		/* as well */

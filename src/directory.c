@@ -29,6 +29,7 @@ typedef struct Kind
 static uint32 *slot_heads;
 static uint32 *bucket_heads;
 static uint32 *tenant_heads;
+static uint32 *portion_heads;
 static uint32 *share_heads;
 static uint32 *flow_heads;
 static uint32 *line_heads;
@@ -53,6 +54,7 @@ quota_directory_size(void)
 
 	n += heads_for(quota_max_buckets);
 	n += heads_for(quota_max_tenants);
+	n += heads_for(quota_max_portions());
 	n += 4 * (Size) heads_for(quota_max_flows);
 	return CACHELINEALIGN(n * sizeof(uint32));
 }
@@ -64,7 +66,8 @@ quota_directory_attach(char *block)
 	slot_heads = (uint32 *) block;
 	bucket_heads = slot_heads + heads_for(quota_max_providers);
 	tenant_heads = bucket_heads + heads_for(quota_max_buckets);
-	share_heads = tenant_heads + heads_for(quota_max_tenants);
+	portion_heads = tenant_heads + heads_for(quota_max_tenants);
+	share_heads = portion_heads + heads_for(quota_max_portions());
 	flow_heads = share_heads + heads_for(quota_max_flows);
 	line_heads = flow_heads + heads_for(quota_max_flows);
 	far_gate_heads = line_heads + heads_for(quota_max_flows);
@@ -100,6 +103,7 @@ quota_directory_init(void)
 	table_init(&(Kind) KIND(slot, quota_slots), quota_max_providers);
 	table_init(&(Kind) KIND(bucket, quota_buckets), quota_max_buckets);
 	table_init(&(Kind) KIND(tenant, quota_tenants), quota_max_tenants);
+	table_init(&(Kind) KIND(portion, quota_portions), quota_max_portions());
 	table_init(&(Kind) KIND(share, quota_shares), quota_max_flows);
 	table_init(&(Kind) KIND(flow, quota_flows), quota_max_flows);
 	table_init(&(Kind) KIND(line, quota_lines), quota_max_flows);
@@ -230,6 +234,7 @@ quota_remove_##name(uint32 index) \
 
 DEFINE_KIND(bucket, quota_buckets)
 DEFINE_KIND(tenant, quota_tenants)
+DEFINE_KIND(portion, quota_portions)
 DEFINE_KIND(share, quota_shares)
 DEFINE_KIND(flow, quota_flows)
 DEFINE_KIND(line, quota_lines)

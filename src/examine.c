@@ -9,6 +9,7 @@
 
 #include "credit.h"
 #include "enforce.h"
+#include "floor.h"
 #include "flow.h"
 #include "permit.h"
 
@@ -192,13 +193,21 @@ term_level(const QuotaBucket *b, const QuotaTerm *term, int64 now_ns)
 	return term->capacity - b->used - b->shadow_used;
 }
 
-/* Calls that fit the term alone; it has been settled, and costs something. */
+/* Calls that fit the term alone and leave so much; it has been settled. */
 static int64
-calls_that_fit(const QuotaBucket *b, const TermState *s)
+calls_that_fit(const QuotaBucket *b, const TermState *s, int64 leave)
 {
 	if (quota_is_rate(b->kind))
-		return meter_fit(&b->meter, s->cost, 0);
-	return Max(s->level, 0) / s->cost;
+		return meter_fit(&b->meter, s->cost, leave);
+	return Max(s->level - leave, 0) / s->cost;
+}
+
+/* The same of what it may take now, of a term that costs something. */
+static int64
+calls_admitted(const TermState *s, int64 now_ns)
+{
+	return s->until_ns > now_ns ? 0
+		: calls_that_fit(&quota_buckets[s->bucket], s, s->leave);
 }
 
 /* Quota clock to wall clock. */
@@ -221,9 +230,10 @@ first_room(const QuotaBucket *b, int64 now_ns)
 
 /* Until when n calls exceed a rate. */
 static void
-wait_for_rate(const QuotaBucket *b, TermState *s, int n, int64 now_ns)
+wait_for_rate(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
+			  TermState *s, int n, int64 now_ns)
 {
-	int64		wait_ns = meter_wait(&b->meter, s->cost, n, 0);
+	int64		wait_ns = floor_wait(plan, term, ask, s, n, now_ns);
 
 	s->reason = QUOTA_RATE_LIMITED;
 	if (wait_ns < QUOTA_NEVER - now_ns)
@@ -248,7 +258,8 @@ wait_for_allowance(const QuotaBucket *b, TermState *s, int n, int64 now_ns,
 
 /* Why and until when n calls don't fit. */
 static void
-explain_refusal(const QuotaTerm *term, TermState *s, int n, int64 now_ns,
+explain_refusal(const QuotaPlan *plan, const QuotaTerm *term,
+				const QuotaAsk *ask, TermState *s, int n, int64 now_ns,
 				TimestampTz wall_us)
 {
 	const QuotaBucket *b = &quota_buckets[s->bucket];
@@ -259,12 +270,16 @@ explain_refusal(const QuotaTerm *term, TermState *s, int n, int64 now_ns,
 	s->wake_ns = QUOTA_NEVER;
 	s->not_before_us = DT_NOEND;
 	if (quota_is_rate(term->kind))
-		wait_for_rate(b, s, n, now_ns);
+		wait_for_rate(plan, term, ask, s, n, now_ns);
 	else if (term->kind == QUOTA_CONCURRENCY)
 	{
 		s->reason = QUOTA_CONCURRENCY_LIMITED;
-		if (!never)
+		if (!never && s->level - s->leave < s->cost * n)
 			s->wake_ns = first_room(b, now_ns);
+		else if (!never)
+			s->wake_ns = s->until_ns;
+		if (!never)
+			s->wake_ns = Max(s->wake_ns, s->until_ns);
 		s->may_end_sooner = !never;
 	}
 	else if (never)
@@ -275,6 +290,8 @@ explain_refusal(const QuotaTerm *term, TermState *s, int n, int64 now_ns,
 		s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
 	if (never && term->capacity > 0)
 		s->reason = QUOTA_EXCEEDS_CAPACITY;
+	else if (term->kind != QUOTA_ALLOWANCE && calls_that_fit(b, s, 0) >= n)
+		s->reason = s->floor_reason;
 }
 
 /* See examine.h. */
@@ -289,6 +306,7 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 	memset(s, 0, sizeof(*s));
 	s->reason = QUOTA_OK;
 	s->fit = QUOTA_NEVER;
+	s->portion = QUOTA_NO_INDEX;
 	s->cost = term_cost(term, ask);
 	s->charged = s->cost > 0 || is_measured_later(plan, term, ask);
 	if (!s->charged)
@@ -308,10 +326,14 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 		return result;
 	s->bucket = term->bucket;
 	s->level = term_level(&quota_buckets[s->bucket], term, now_ns);
+	*what = DECIDE_TABLE_PORTIONS;
+	if (!floor_resolve(plan, term, ask, s))
+		return DECIDE_FULL;
+	floor_look(plan, term, ask, s, n, now_ns);
 	if (s->cost > 0)
-		s->fit = calls_that_fit(&quota_buckets[s->bucket], s);
+		s->fit = calls_admitted(s, now_ns);
 	if (s->fit < n)
-		explain_refusal(term, s, n, now_ns, wall_us);
+		explain_refusal(plan, term, ask, s, n, now_ns, wall_us);
 	enforce_relax(term, s);
 	return DECIDE_DONE;
 }

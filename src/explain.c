@@ -55,10 +55,16 @@ state_of(const QuotaTerm *term, const TermState *s, int64 needed)
 		return why_never(term, s->cost, needed);
 	if (term->capacity == 0)
 		return pstrdup("is closed: its amount is 0");
-	return psprintf("%s: %lld of %lld %s", s->would == QUOTA_OK
+	return psprintf("%s: %lld of %lld %s%s%s", s->would == QUOTA_OK
 					? psprintf("has room for %lld", (long long) needed)
 					: psprintf("lacks room for %lld", (long long) needed),
-					(long long) s->level, (long long) term->capacity, left);
+					(long long) s->level, (long long) term->capacity, left,
+					s->leave > 0 ? psprintf(", %lld to be left for others",
+											(long long) s->leave) : "",
+					term->is_portioned
+					? psprintf("; the tenant's share is %d.%02d %%",
+							   (int) (s->stand.share / 10000),
+							   (int) (s->stand.share / 100 % 100)) : "");
 }
 
 /* What a limit that is not hard does about it. */

@@ -206,8 +206,10 @@ line_precedes(QuotaLine *l, const QuotaFlow *f)
 
 	if (first == NULL)
 		return false;
+	/* who leaves headroom to others does not hold them back meanwhile */
 	if (l->class_index != share->class_index)
-		return class_precedes(&slot_of(l)->order, (int) l->class_index,
+		return first->reason != QUOTA_CLASS_RESERVED &&
+			class_precedes(&slot_of(l)->order, (int) l->class_index,
 							  (int) share->class_index);
 	if (first->share == f->share)
 		return first->order < f->order;

@@ -36,6 +36,7 @@
 
 #include "access/xact.h"
 #include "catalog.h"
+#include "floor.h"
 #include "flow.h"
 #include "utils/memutils.h"
 
@@ -152,11 +153,18 @@ journal_is_empty(void)
 		journal_marked_head == QUOTA_NO_INDEX;
 }
 
+/* Where the position of the record of this bucket, and this portion of it, is kept. */
+static int *
+take_hint(uint32 bucket, uint32 portion)
+{
+	return &take_hints[(bucket + portion * 2654435761u) % TAKE_HINTS];
+}
+
 /* The record that one of the bucket may merge with; NULL when there is none. */
 static JournalRecord *
-find_take(JournalRecordType type, uint32 bucket, bool alone)
+find_take(JournalRecordType type, uint32 bucket, uint32 portion, bool alone)
 {
-	int			position = take_hints[bucket % TAKE_HINTS];
+	int			position = *take_hint(bucket, portion);
 
 	return !alone && matches(position, type, bucket) &&
 		!journal_records[position].alone ? &journal_records[position] : NULL;
@@ -164,12 +172,12 @@ find_take(JournalRecordType type, uint32 bucket, bool alone)
 
 /* A new one. */
 static JournalRecord *
-append_take(JournalRecordType type, uint32 bucket, bool alone)
+append_take(JournalRecordType type, uint32 bucket, uint32 portion, bool alone)
 {
 	JournalRecord *r;
 
 	if (!alone)
-		take_hints[bucket % TAKE_HINTS] = journal_nrecords;
+		*take_hint(bucket, portion) = journal_nrecords;
 	r = append(type, bucket);
 	r->alone = alone;
 	memset(&r->u, 0, sizeof(r->u));
@@ -179,14 +187,20 @@ append_take(JournalRecordType type, uint32 bucket, bool alone)
 
 /* See journal.h. */
 void
-journal_take(uint32 bucket, int64 n, bool alone)
+journal_take(uint32 bucket, uint32 portion, int64 n, bool alone)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
-	JournalRecord *r = find_take(RECORD_TAKE, bucket, alone);
+	JournalRecord *r = find_take(RECORD_TAKE, bucket, portion, alone);
 
-	if (r == NULL || !meter_take_joins(&b->meter, &r->u.take))
-		r = append_take(RECORD_TAKE, bucket, alone);
-	meter_take(&b->meter, &r->u.take, n);
+	if (r == NULL || r->u.rate.portion != portion ||
+		!meter_take_joins(&b->meter, &r->u.rate.take))
+	{
+		r = append_take(RECORD_TAKE, bucket, portion, alone);
+		r->u.rate.portion = portion;
+		floor_pin(portion);
+	}
+	meter_take(&b->meter, &r->u.rate.take, n);
+	r->u.rate.units += n;
 }
 
 /* See journal.h. */
@@ -209,12 +223,12 @@ void
 journal_shadow(uint32 bucket, int64 n, bool alone)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
-	JournalRecord *r = find_take(RECORD_SHADOW, bucket, alone);
+	JournalRecord *r = find_take(RECORD_SHADOW, bucket, QUOTA_NO_INDEX, alone);
 
 	n = Min(n, Max(QUOTA_MAX_AMOUNT - b->shadow_used, 0));
 	if (r == NULL || r->u.shadow.period_us != b->period_start_us)
 	{
-		r = append_take(RECORD_SHADOW, bucket, alone);
+		r = append_take(RECORD_SHADOW, bucket, QUOTA_NO_INDEX, alone);
 		r->u.shadow.period_us = b->period_start_us;
 	}
 	r->u.shadow.n += n;
@@ -282,7 +296,10 @@ spend_claim(int position, int64 job)
 	if (r->type != RECORD_CLAIM || r->u.c.claim.job != job)
 		return false;
 	for (int k = 1; k <= r->u.c.ntakes; k++)
-		memset(&r[-k].u.take, 0, sizeof(MeterTake));
+	{
+		memset(&r[-k].u.rate.take, 0, sizeof(MeterTake));
+		r[-k].u.rate.units = 0;
+	}
 	claim_hint = position;
 	return true;
 }

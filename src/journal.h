@@ -79,7 +79,7 @@ extern void journal_undo(JournalMark mark); /* no lock held */
  * alone, as what a claim takes, the record merges with that of an earlier take, where
  * it can.
  */
-extern void journal_take(uint32 bucket, int64 n, bool alone);
+extern void journal_take(uint32 bucket, uint32 portion, int64 n, bool alone);
 /*
  * What fair_lead() is about to move the tag of the share by; it merges by a hint kept
  * by the caller.

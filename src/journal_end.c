@@ -13,6 +13,7 @@
 
 #include "access/xact.h"
 #include "error.h"
+#include "floor.h"
 #include "flow.h"
 #include "job_deadline.h"
 #include "miscadmin.h"
@@ -94,7 +95,9 @@ undo_take(JournalRecord *r, uint64 parkings)
 	int64		now_ns = quota_now_ns();
 
 	meter_settle(&b->meter, now_ns, quota_wall_us());
-	meter_take_return(&b->meter, &r->u.take, PG_INT64_MAX);
+	meter_take_return(&b->meter, &r->u.rate.take, PG_INT64_MAX);
+	floor_returned(r->u.rate.portion, r->u.rate.units);
+	floor_unpin(r->u.rate.portion);
 	permit_bucket_opened(r->object, parkings);
 	pg_atomic_fetch_sub_u32(&b->pins, 1);
 }

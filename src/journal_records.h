@@ -34,7 +34,12 @@ typedef struct JournalRecord
 	uint32		object;			/* index of bucket, share, flow, slot or permit */
 	union
 	{
-		MeterTake	take;
+		struct
+		{
+			MeterTake	take;
+			int64		units;	/* taken in all, */
+			uint32		portion;	/* as of this one: pinned, or QUOTA_NO_INDEX */
+		}			rate;
 		FairLead	lead;
 		struct
 		{

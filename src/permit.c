@@ -37,6 +37,7 @@
 
 #include "asker.h"
 #include "event.h"
+#include "floor.h"
 #include "flow_gate.h"
 #include "journal.h"
 #include "miscadmin.h"
@@ -94,6 +95,7 @@ void
 permit_bucket_init(QuotaBucket *bucket)
 {
 	heap_init(&bucket->parts, compare_parts);
+	floor_bucket_init(bucket);
 	gate_bucket_init(bucket);
 }
 
@@ -124,7 +126,10 @@ unlink_part(QuotaPart *part)
 	if (part->kind == QUOTA_ALLOWANCE)
 		b->held -= part->amount;
 	else
+	{
 		b->used -= part->amount;
+		floor_landed(part->portion, part->amount);
+	}
 }
 
 /* Takes off what is due; called on every bucket a decision looks at. */
@@ -176,15 +181,12 @@ permit_bucket_opened(uint32 bucket, uint64 parkings)
 		across_note(bucket, parkings);
 		return;
 	}
-	/* For a wide limit flows wait READY, unless it is an allowance. */
+	/* For a wide limit flows wait READY, but for classes with headroom. */
 	if (b->scope == QUOTA_SCOPE_WIDE && b->kind != QUOTA_ALLOWANCE)
 		flow_open_since(slot, bucket, parkings);
-	else
-	{
-		waiter_together(true);
-		flow_gate_opened(&b->gate, parkings);
-		waiter_together(false);
-	}
+	waiter_together(true);
+	flow_gate_opened(&b->gate, parkings);
+	waiter_together(false);
 }
 
 /* ---- life of a permit ---- */
@@ -196,7 +198,10 @@ permit_free(uint32 index)
 	QuotaPermit *p = &quota_permits[index];
 
 	for (int i = 0; i < p->nparts; i++)
+	{
+		floor_unpin(p->parts[i].portion);
 		pg_atomic_fetch_sub_u32(&quota_buckets[p->parts[i].bucket].pins, 1);
+	}
 	if (p->tenant != QUOTA_NO_INDEX)
 		pg_atomic_fetch_sub_u32(&quota_tenants[p->tenant].pins, 1);
 	quota_free_permit(index);
@@ -333,7 +338,8 @@ permit_take(uint32 slot, uint32 tenant, int32 n, int64 now_ns,
 
 /* See permit.h. */
 void
-permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket, int64 amount)
+permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket,
+				uint32 portion, int64 amount)
 {
 	QuotaPermit *p = &quota_permits[permit];
 	QuotaBucket *b = &quota_buckets[bucket];
@@ -342,6 +348,8 @@ permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket, int64 amoun
 	memset(part, 0, sizeof(*part));
 	part->bucket = bucket;
 	part->permit = permit;
+	part->portion = portion;
+	floor_pin(portion);
 	part->kind = b->kind;
 	part->shadow = b->kind == QUOTA_ALLOWANCE && quota_term_is_shadow(term);
 	part->amount = amount;

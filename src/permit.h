@@ -30,7 +30,7 @@ extern uint32 permit_take(uint32 slot, uint32 tenant, int32 n,
 						  int64 now_ns, int64 lifetime_ns, bool optional);
 /* Charges amount of the term's bucket (settled to now) to the permit. */
 extern void permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket,
-							int64 amount);
+							uint32 portion, int64 amount);
 
 /*
  * The permit with this id in this database: its index, and its owner's lock

@@ -6,6 +6,8 @@
  */
 #include "permit.h"
 
+#include "floor.h"
+
 /* The permit is out in the world. */
 void
 permit_commit_taken(uint32 index)
@@ -32,6 +34,7 @@ return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
 	{
 		meter_settle(&b->meter, now_ns, quota_wall_us());
 		meter_take_return(&b->meter, &part->take, n);
+		floor_returned(part->portion, n);
 	}
 	else if (part->kind == QUOTA_ALLOWANCE &&
 			 b->period_start_us == part->period_us)

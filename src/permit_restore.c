@@ -87,7 +87,8 @@ restore(const QuotaPlan *plan, const PermitRecord *record, int64 now_ns)
 		quota_permits[index].n = record->members;
 	}
 	for (int i = 0; i < n; i++)
-		permit_add_part(index, terms[i], buckets[i], terms[i]->cost);
+		permit_add_part(index, terms[i], buckets[i], QUOTA_NO_INDEX,
+						terms[i]->cost);
 	return true;
 }
 

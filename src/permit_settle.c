@@ -7,6 +7,7 @@
 #include "permit.h"
 
 #include "catalog.h"
+#include "floor.h"
 #include "enforce.h"
 #include "journal.h"
 #include "miscadmin.h"
@@ -201,10 +202,11 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 		meter_settle(&b->meter, now_ns, quota_wall_us());
 		room = enforce_room(b);
 		more = Min(more, room);
+		floor_returned(q->portion, -more);
 		if (permit_is_ours(index))
 			take_more(q, more);
 		else
-			journal_take(q->bucket, more, true);
+			journal_take(q->bucket, q->portion, more, true);
 	}
 }
 

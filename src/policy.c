@@ -283,7 +283,8 @@ enter_plan(PlanKey key)
  */
 static QuotaPlan *
 make_plan(const QuotaCall *call, const PolicyRules *rules,
-		  const PolicyProvider *provider, const CachedTenant *tenant, int rank)
+		  const PolicyProvider *provider, const CachedTenant *tenant,
+		  const PolicyClass *class_row)
 {
 	uint32		global = change_global_generation(rules->extension);
 	uint32		own = change_tenant_generation(rules->extension,
@@ -297,7 +298,8 @@ make_plan(const QuotaCall *call, const PolicyRules *rules,
 	source.provider = provider;
 	source.tenant = &tenant->tenant;
 	source.tier = policy_find(rules->tiers, tenant->tenant.tier);
-	source.rank = rank;
+	source.rank = class_row->rank;
+	source.headroom_milli = class_row->headroom_milli;
 	source.global_deleted_ns = (int64)
 		pg_atomic_read_u64(&quota_shared->generations[global].deleted_ns);
 	source.tenant_deleted_ns = (int64)
@@ -341,7 +343,7 @@ renew_plan(const QuotaCall *call, const PolicyRules *rules,
 			quota_error_no_such("provider", call->provider);
 		quota_error_no_such("class", call->class_name);
 	}
-	plan = make_plan(call, rules, provider, tenant, class_row->rank);
+	plan = make_plan(call, rules, provider, tenant, class_row);
 	c = enter_plan(make_plan_key(call, rules->per_used | provider->per_used,
 								 bytes));
 	retire_plans(c);

@@ -17,6 +17,7 @@
 
 #include "calendar.h"
 #include "meter.h"
+#include "portion.h"
 #include "utils/jsonb.h"
 
 /* One limit that matches the call. */
@@ -56,6 +57,10 @@ typedef struct QuotaTerm
 	/* allowance */
 	uint8		account[16];	/* quota.ledger.account */
 	Calendar	calendar;
+	/* a limit of a rate or concurrency that tenants share, each its portion: */
+	bool		is_portioned;
+	PortionRules portions;
+	uint32		portion;		/* where this tenant's was last found; verify */
 } QuotaTerm;
 
 /* The limit has a say in the outcome. */
@@ -102,6 +107,7 @@ typedef struct QuotaPlan
 	bool		suspended;
 	int64		weight_milli;
 	int			rank;			/* of the class, lower first */
+	int			headroom_milli; /* of the class, of 1000 */
 	int64		max_lifetime_ns;	/* longest of any permit of the provider */
 	const char *share_unit;		/* of the provider */
 	int64		share_cost;		/* of one call in the share unit, >= 1 */

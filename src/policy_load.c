@@ -77,6 +77,13 @@ latest_snapshot(void)
 
 /* ---- rows ---- */
 
+/* An interval, 0 for NULL. */
+static int64
+span_ns(const ConfigScan *scan, int column)
+{
+	return scan->nulls[column - 1] ? 0 : config_interval_ns(scan, column);
+}
+
 /* A row of quota.providers. */
 static void
 read_provider(PolicyRules *rules, const ConfigScan *scan)
@@ -97,6 +104,9 @@ read_provider(PolicyRules *rules, const ConfigScan *scan)
 	p->max_attempts = config_int32(scan, PROVIDERS_MAX_ATTEMPTS, 1);
 	p->notify_channel = config_text(scan, PROVIDERS_NOTIFY_CHANNEL);
 	rules->notifies |= p->notify_channel != NULL;
+	p->burst_milli = times_1000(config_numeric(scan, PROVIDERS_BURST_MULTIPLIER), 2000);
+	p->share_reserve_milli = times_1000(config_numeric(scan, PROVIDERS_SHARE_RESERVE), 500);
+	p->active_window_ns = span_ns(scan, PROVIDERS_ACTIVE_WINDOW);
 	p->lost_refunds = strcmp(config_text(scan, PROVIDERS_LOST_PERMIT),
 							 "refund") == 0;
 	p->young = config_is_young(scan, PROVIDERS_CREATED_EPOCH);
@@ -120,13 +130,6 @@ read_tier(PolicyRules *rules, const ConfigScan *scan)
 	t->overrides = NIL;
 }
 
-/* An interval, 0 for NULL. */
-static int64
-span_ns(const ConfigScan *scan, int column)
-{
-	return scan->nulls[column - 1] ? 0 : config_interval_ns(scan, column);
-}
-
 /* A row of quota.classes. */
 static void
 read_class(PolicyRules *rules, const ConfigScan *scan)
@@ -138,6 +141,7 @@ read_class(PolicyRules *rules, const ConfigScan *scan)
 	c->rank = config_int32(scan, CLASSES_RANK, 0);
 	c->reserve_milli = times_1000(config_numeric(scan, CLASSES_RESERVE), 0);
 	c->max_fill_milli = times_1000(config_numeric(scan, CLASSES_MAX_FILL), 1000);
+	c->headroom_milli = times_1000(config_numeric(scan, CLASSES_HEADROOM), 0);
 	c->max_wait_ns = span_ns(scan, CLASSES_MAX_WAIT);
 	c->start_within_ns = span_ns(scan, CLASSES_START_WITHIN);
 	c->retry_base_ns = span_ns(scan, CLASSES_RETRY_BASE);

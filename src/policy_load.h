@@ -69,6 +69,9 @@ typedef struct PolicyProvider
 	int32		max_queued;		/* -1 = none */
 	int32		max_attempts;
 	const char *notify_channel; /* NULL = none */
+	int32		burst_milli;	/* burst_multiplier times 1000 */
+	int32		share_reserve_milli;
+	int64		active_window_ns;	/* 0 = by the period */
 	bool		lost_refunds;
 	bool		young;
 	int64		changed_ns;
@@ -92,6 +95,7 @@ typedef struct PolicyClass
 	int			rank;
 	int32		reserve_milli;	/* reserve times 1000 */
 	int32		max_fill_milli;
+	int32		headroom_milli;
 	int64		max_wait_ns;	/* 0 = none, as for the next */
 	int64		start_within_ns;
 	int64		retry_base_ns;	/* 0 = the provider's, as for the next two */

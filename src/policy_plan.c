@@ -244,6 +244,7 @@ new_term(Draft *d)
 	t = &d->terms[d->n++];
 	memset(t, 0, sizeof(*t));
 	t->bucket = QUOTA_NO_INDEX;
+	t->portion = QUOTA_NO_INDEX;
 	t->meter.rate.den = 1;
 	return t;
 }
@@ -294,6 +295,31 @@ is_wide(const PolicySource *s, const PolicyLimit *limit)
 		return false;
 	return limit->kind == QUOTA_CONCURRENCY ||
 		!ever_free(s->provider, limit->unit);
+}
+
+/* Longest, and shortest unless it is given, window of active tenants. */
+#define WINDOW_MAX_NS	(60 * QUOTA_NS_PER_S)
+#define WINDOW_MIN_NS	QUOTA_NS_PER_S
+
+/*
+ * How tenants share it, where they do.  A user, a connection or a resource is one
+ * tenant's, so a bucket for each of those is taken to be as well.
+ */
+static void
+fill_portions(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
+{
+	const PolicyProvider *p = s->provider;
+	const int	owned = PER_TENANT | PER_USER | PER_CONNECTION | PER_RESOURCE;
+	int64		window_ns = Max(limit->period_ns, WINDOW_MIN_NS);
+	double		ahead = (double) t->meter.rate.num * limit->period_ns /
+		t->meter.rate.den * p->burst_milli / 1000;
+
+	t->is_portioned = limit->provider != NULL && (limit->per & owned) == 0 &&
+		limit->kind != QUOTA_ALLOWANCE && quota_term_binds(t) && p->share_reserve_milli > 0;
+	t->portions.window_ns = p->active_window_ns > 0 ? p->active_window_ns
+		: Min(window_ns, WINDOW_MAX_NS);
+	t->portions.reserve = (t->capacity * p->share_reserve_milli + 999) / 1000;
+	t->portions.ahead = (int64) Min(ahead, (double) QUOTA_MAX_AMOUNT);
 }
 
 /* Everything of a term but cost, capacity and rate. */
@@ -374,6 +400,7 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	t->amount = amount.per_period;
 	if (quota_is_rate(limit->kind))
 		fill_meter(t, s, limit, &amount);
+	fill_portions(t, s, limit);
 	fill_since(t, s, limit, amount.changed_ns);
 }
 
@@ -491,6 +518,7 @@ fill_plan(QuotaPlan *plan, const PolicySource *s)
 	plan->weight_milli = tenant->weight_milli > 0 ? tenant->weight_milli
 		: s->tier ? s->tier->weight_milli : 1000;
 	plan->rank = s->rank;
+	plan->headroom_milli = s->headroom_milli;
 	plan->max_lifetime_ns = longest_lifetime(s);
 	plan->share_cost = Max(cost_of(s, s->provider->share_unit), 1);
 	plan->lease_ns = s->provider->lease_ns;

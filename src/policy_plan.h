@@ -17,6 +17,7 @@ typedef struct PolicySource
 	const PolicyTenant *tenant;
 	const PolicyTier *tier;		/* NULL if it has no row */
 	int			rank;
+	int			headroom_milli;
 	uint32		slot;			/* of the provider */
 	uint32		database_slot;
 	int64		global_deleted_ns;	/* last deletions that may have changed a */

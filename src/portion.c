@@ -158,6 +158,14 @@ weight_with(const Portions *ps, const Portion *p, int64_t weight_milli)
 		(p != NULL && p->weighs ? p->weight_milli : 0);
 }
 
+/* The tenant's part of all, of 1000000. */
+static int64_t
+share_of_all(const Portions *ps, const Portion *p, int64_t weight_milli)
+{
+	return (int64_t) ((fair_time) weight_milli * 1000000 /
+					  weight_with(ps, p, weight_milli));
+}
+
 /* ---- shares ---- */
 
 /* Shares grow up to an instant. */
@@ -240,9 +248,9 @@ sooner(const Portions *ps, const Portion *p)
 		: claims_before(ps, p->turn);
 }
 
-/* Nanoseconds in which the limit refills by so many units. */
-static int64_t
-refill_ns(BucketRate rate, int64_t units)
+/* See portion.h. */
+int64_t
+portion_refill_ns(BucketRate rate, int64_t units)
 {
 	fair_time	ns;
 
@@ -262,7 +270,7 @@ static PortionStand
 stand(const Portions *ps, const Portion *p, int64_t reserve, BucketRate rate,
 	  int64_t capacity, int64_t cost, int64_t n, int64_t now_ns)
 {
-	PortionStand s = {reserve > 0, false, reserve, INT64_MIN};
+	PortionStand s = {0, reserve > 0, false, reserve, INT64_MIN};
 	ClaimsBefore before = sooner(ps, p);
 	int64_t		room = capacity - cost * (n + 1);
 	int64_t		recent_ns;
@@ -270,7 +278,7 @@ stand(const Portions *ps, const Portion *p, int64_t reserve, BucketRate rate,
 	room = room > 0 ? room : 0;
 	if (before.units > 0)
 	{
-		recent_ns = before.newest_ns + refill_ns(rate, cost) + 1;
+		recent_ns = before.newest_ns + portion_refill_ns(rate, cost) + 1;
 		s.yields = recent_ns > now_ns;
 		s.leave += before.units;
 		if (s.yields && s.leave > room)
@@ -290,8 +298,11 @@ portion_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
 	bool		over = over_share(ps, p, weight_milli, rules, cost, n) > 0 &&
 		others_refused_ns(ps, p, rules->window_ns, now_ns) != INT64_MIN;
 
-	return stand(ps, p, over ? rules->reserve : 0, rate, capacity, cost, n,
-				 now_ns);
+	PortionStand s = stand(ps, p, over ? rules->reserve : 0, rate, capacity, cost, n,
+						   now_ns);
+
+	s.share = share_of_all(ps, p, weight_milli);
+	return s;
 }
 
 /* Until n calls fit that leave so much, and s allows; "from" ns from now at least. */
@@ -403,14 +414,6 @@ portion_forget(Portions *ps, Portion *p)
 	leave(ps, p);
 }
 
-/* See portion.h. */
-int64_t
-portion_millionths(const Portions *ps, const Portion *p)
-{
-	return p->weighs && ps->weight > 0
-		? (int64_t) ((fair_time) p->weight_milli * 1000000 / ps->weight) : 0;
-}
-
 /* ---- the same for calls in flight ---- */
 
 /* See portion.h. */
@@ -418,10 +421,11 @@ PortionStand
 portion_flight_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
 					 const PortionRules *rules, int64_t capacity, int64_t units)
 {
-	PortionStand s = {false, false, 0, INT64_MIN};
+	PortionStand s = {0, false, false, 0, INT64_MIN};
 	int64_t		in_flight = p == NULL ? 0 : p->in_flight;
 	ClaimsBefore before;
 
+	s.share = share_of_all(ps, p, weight_milli);
 	s.over = (fair_time) (in_flight + units) * weight_with(ps, p, weight_milli)
 		> (fair_time) capacity * weight_milli;
 	if (!s.over || rules->reserve == 0)

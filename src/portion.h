@@ -68,6 +68,7 @@ typedef struct Portions
 /* Where a tenant stands that asks for n calls. */
 typedef struct PortionStand
 {
+	int64_t		share;			/* its part of the limit, of 1000000 */
 	bool		over;			/* beyond its share, while others want theirs */
 	bool		yields;			/* somebody before it has just been refused */
 	int64_t		leave;			/* units the last of the calls must leave */
@@ -102,8 +103,8 @@ extern void portion_take(Portions *ps, Portion *p, int64_t weight_milli,
 extern void portion_return(Portions *ps, Portion *p, int64_t units);
 /* Nothing points to it any more. */
 extern void portion_forget(Portions *ps, Portion *p);
-/* Its part of the limit, of 1000000. */
-extern int64_t portion_millionths(const Portions *ps, const Portion *p);
+/* Nanoseconds in which a limit refills by so many units. */
+extern int64_t portion_refill_ns(BucketRate rate, int64_t units);
 
 /* ---- the same for calls in flight ---- */
 

@@ -39,6 +39,8 @@ typedef enum QuotaReason
 	QUOTA_QUOTA_EXHAUSTED,
 	QUOTA_SUSPENDED,
 	QUOTA_EXCEEDS_CAPACITY,
+	QUOTA_SHARE_EXCEEDED,		/* others want their share */
+	QUOTA_CLASS_RESERVED,		/* what is left is for other classes */
 	/* reasons only a flow can have */
 	QUOTA_EMPTY,				/* no ready job */
 	QUOTA_SCHEDULED,			/* only jobs whose time has not come */

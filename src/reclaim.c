@@ -23,6 +23,7 @@
  *
  * The hand of all works in the same way for who finds the table full.
  */
+#include "floor.h"
 #include "flow.h"
 #include "miscadmin.h"
 #include "permit.h"
@@ -86,6 +87,7 @@ quota_drop_bucket(uint32 index)
 		pg_atomic_fetch_sub_u32(&quota_tenants[b->tenant].nbuckets, 1);
 		pg_atomic_fetch_sub_u32(&quota_tenants[b->tenant].pins, 1);
 	}
+	floor_bucket_drop(b);
 	quota_remove_bucket(index);
 }
 
@@ -193,6 +195,28 @@ reclaim_buckets(void)
 	return freed;
 }
 
+/* Portions of tenants that are not active. */
+static int
+reclaim_portions(void)
+{
+	int			freed = 0;
+
+	for (uint32 i = 0; i < (uint32) quota_max_portions(); i++)
+	{
+		QuotaEntry *entry = &quota_portions[i].entry;
+		uint32		owner = entry->owner;
+
+		if (!entry->used || owner >= (uint32) quota_max_providers)
+			continue;
+		LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
+		if (quota_owned(entry, owner))
+			freed += floor_reclaim(i, quota_now_ns());
+		LWLockRelease(&quota_slots[owner].lock);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return freed;
+}
+
 /* See shmem.h. */
 bool
 quota_reclaim(void)
@@ -200,5 +224,6 @@ quota_reclaim(void)
 	int			freed = quota_sweep_gone() ? 1 : 0;
 
 	freed += reclaim_buckets();
+	freed += reclaim_portions();
 	return freed + reclaim_slots() > 0;
 }

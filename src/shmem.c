@@ -20,6 +20,7 @@ QuotaShared *quota_shared;
 QuotaSlot  *quota_slots;
 QuotaBucket *quota_buckets;
 QuotaTenant *quota_tenants;
+QuotaPortion *quota_portions;
 QuotaShare *quota_shares;
 QuotaFlow  *quota_flows;
 QuotaLine  *quota_lines;
@@ -40,7 +41,7 @@ typedef struct Area
 	int			count;
 } Area;
 
-#define N_AREAS 12
+#define N_AREAS 13
 
 /* The arrays, in the order they are laid out. */
 static void
@@ -51,6 +52,7 @@ list_areas(Area areas[N_AREAS])
 		{(void **) &quota_slots, sizeof(QuotaSlot), quota_max_providers},
 		{(void **) &quota_buckets, sizeof(QuotaBucket), quota_max_buckets},
 		{(void **) &quota_tenants, sizeof(QuotaTenant), quota_max_tenants},
+		{(void **) &quota_portions, sizeof(QuotaPortion), quota_max_portions()},
 		{(void **) &quota_shares, sizeof(QuotaShare), quota_max_flows},
 		{(void **) &quota_flows, sizeof(QuotaFlow), quota_max_flows},
 		{(void **) &quota_lines, sizeof(QuotaLine), quota_max_flows},

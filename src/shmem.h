@@ -10,6 +10,7 @@
  *				queue).  Owns a lock.
  *	bucket		the state of one limit for one key; owned by one slot
  *	permit		an admitted call that has something to settle; owned by one slot
+ *	portion		what one tenant has of a bucket that several share
  *	tenant		a tenant at one provider: counters, current weight
  *	share		a tenant within one class: its place in the fair order
  *	flow		ready work of one share and endpoint
@@ -174,6 +175,7 @@ typedef struct QuotaShared
 	QuotaTable	slot_table;
 	QuotaTable	bucket_table;
 	QuotaTable	tenant_table;
+	QuotaTable	portion_table;
 	QuotaTable	share_table;
 	QuotaTable	flow_table;
 	QuotaTable	line_table;
@@ -201,6 +203,7 @@ extern PGDLLIMPORT QuotaShared *quota_shared;
 extern PGDLLIMPORT QuotaSlot *quota_slots;
 extern PGDLLIMPORT QuotaBucket *quota_buckets;
 extern PGDLLIMPORT QuotaTenant *quota_tenants;
+extern PGDLLIMPORT QuotaPortion *quota_portions;
 extern PGDLLIMPORT QuotaShare *quota_shares;
 extern PGDLLIMPORT QuotaFlow *quota_flows;
 extern PGDLLIMPORT QuotaLine *quota_lines;
@@ -229,6 +232,8 @@ extern uint32 quota_find_bucket(const QuotaKey *key, uint32 owner);
 extern uint32 quota_create_bucket(const QuotaKey *key, uint32 owner);
 extern uint32 quota_find_tenant(const QuotaKey *key, uint32 owner);
 extern uint32 quota_create_tenant(const QuotaKey *key, uint32 owner);
+extern uint32 quota_find_portion(const QuotaKey *key, uint32 owner);
+extern uint32 quota_create_portion(const QuotaKey *key, uint32 owner);
 extern uint32 quota_find_share(const QuotaKey *key, uint32 owner);
 extern uint32 quota_create_share(const QuotaKey *key, uint32 owner);
 extern uint32 quota_find_flow(const QuotaKey *key, uint32 owner);
@@ -239,6 +244,7 @@ extern uint32 quota_find_far_gate(const QuotaKey *key, uint32 owner);
 extern uint32 quota_create_far_gate(const QuotaKey *key, uint32 owner);
 extern void quota_remove_bucket(uint32 index);
 extern void quota_remove_tenant(uint32 index);
+extern void quota_remove_portion(uint32 index);
 extern void quota_remove_share(uint32 index);
 extern void quota_remove_flow(uint32 index);
 extern void quota_remove_line(uint32 index);
@@ -283,6 +289,13 @@ extern bool quota_reclaim_buckets(uint32 tenant);
 
 /* reports that a table is full; 53400, hint names the setting */
 pg_noreturn extern void quota_table_full(const char *what, const char *setting, int size);
+
+/* Portions: two limits that tenants share for each pair of tenant and provider. */
+static inline int
+quota_max_portions(void)
+{
+	return 2 * quota_max_tenants;
+}
 
 /* The object is in use and the slot's. */
 static inline bool

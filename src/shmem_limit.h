@@ -11,6 +11,7 @@
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
 #include "meter.h"
+#include "portion.h"
 #include "port/atomics.h"
 
 /* Head of every object that is found by key (directory.c). */
@@ -108,6 +109,13 @@ typedef struct QuotaBucket
 	int64		spread_units;	/* a rate: told to those it has refused, since it
 								 * admitted one; see spread.c */
 	int64		spread_ns;		/* and the first of them is to come then */
+	/* what calls must leave; see floor.c */
+	Portions	portions;		/* of the tenants that share it */
+	dlist_head	portion_list;	/* all QuotaPortions of it */
+	PortionRules portion_rules; /* as of the last decision, */
+	BucketRate	portion_rate;	/* like this */
+	int64		urgent_ns;		/* a call of the class with this headroom was */
+	int			urgent_milli;	/* refused then */
 
 	int64		admitted;		/* units */
 	int64		refused;		/* calls */
@@ -124,12 +132,27 @@ typedef struct QuotaHand
 								 * before then by time alone */
 } QuotaHand;
 
+/* No call was refused. */
+#define QUOTA_NOT_URGENT PG_INT32_MAX
+
+/* What one tenant has of a bucket that several share. */
+typedef struct QuotaPortion
+{
+	QuotaEntry	entry;			/* the key is made of bucket and tenant */
+	pg_atomic_uint32 pins;		/* journal records and permit parts */
+	uint32		bucket;			/* goes last */
+	uint32		tenant;			/* pinned */
+	dlist_node	bucket_node;	/* in bucket->portion_list */
+	Portion		portion;
+} QuotaPortion;
+
 /* What one permit took from one bucket. */
 typedef struct QuotaPart
 {
 	pairingheap_node node;		/* in bucket->parts when linked */
 	uint32		bucket;			/* pinned */
 	uint32		permit;			/* index of the permit this is part of */
+	uint32		portion;		/* pinned, or QUOTA_NO_INDEX */
 	uint8		kind;
 	bool		shadow;			/* allowance: counted in bucket->shadow_used */
 	uint64		unit_hash;		/* unit charged; settling names it */

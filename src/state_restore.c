@@ -151,6 +151,7 @@ restore_parts(const State *state, QuotaPermit *permit)
 		QuotaBucket *bucket;
 
 		part->bucket = state->buckets[part->bucket];
+		part->portion = QUOTA_NO_INDEX;
 		bucket = &quota_buckets[part->bucket];
 		pg_atomic_fetch_add_u32(&bucket->pins, 1);
 		if (part->linked && part->kind == QUOTA_CONCURRENCY)

@@ -16,6 +16,7 @@
 
 #include "access/xlog.h"
 #include "commands/extension.h"
+#include "floor.h"
 #include "flow.h"
 #include "flow_gate.h"
 #include "fmgr.h"
@@ -30,6 +31,7 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(quota_stat_buckets);
+PG_FUNCTION_INFO_V1(quota_stat_shares);
 PG_FUNCTION_INFO_V1(quota_stat_tenants);
 PG_FUNCTION_INFO_V1(quota_stat_flows);
 PG_FUNCTION_INFO_V1(quota_stat_permits);
@@ -307,6 +309,74 @@ quota_stat_tenants(PG_FUNCTION_ARGS)
 		put_int64(&view, tenant.places.open);
 		put_int64(&view, tenant.shed);
 		put_int64(&view, pg_atomic_read_u32(&tenant.nbuckets));
+		put_row(&view);
+	}
+	PG_RETURN_NULL();
+}
+
+/* What a row of quota.stat_shares needs. */
+typedef struct ShareRow
+{
+	Portion		portion;
+	int64		weight;			/* of all that are active */
+	uint8		kind;
+	char		provider[QUOTA_NAME_LEN];
+	char		limit_name[QUOTA_NAME_LEN];
+	char		bucket[QUOTA_LABEL_LEN];
+	char		tenant[QUOTA_NAME_LEN];
+} ShareRow;
+
+/* Copies one portion as it is now; false when it is not ours. */
+static bool
+copy_portion(const View *view, uint32 index, ShareRow *row)
+{
+	QuotaPortion *p = &quota_portions[index];
+	QuotaSlot  *slot = lock_owner(view, &p->entry, LW_EXCLUSIVE);
+	QuotaBucket *b;
+
+	if (slot == NULL)
+		return false;
+	b = &quota_buckets[p->bucket];
+	permit_bucket_expire(p->bucket, view->now_ns);
+	floor_settle(b, view->now_ns, view->wall_us);
+	row->portion = p->portion;
+	row->weight = b->portions.weight;
+	row->kind = b->kind;
+	strlcpy(row->provider, slot->provider, sizeof(row->provider));
+	strlcpy(row->limit_name, b->limit_name, sizeof(row->limit_name));
+	strlcpy(row->bucket, b->label, sizeof(row->bucket));
+	strlcpy(row->tenant, quota_tenants[p->tenant].name, sizeof(row->tenant));
+	LWLockRelease(&slot->lock);
+	return true;
+}
+
+/* Rows of quota.stat_shares. */
+Datum
+quota_stat_shares(PG_FUNCTION_ARGS)
+{
+	View		view;
+	ShareRow   *row = palloc(sizeof(ShareRow));
+
+	if (!view_begin(&view, fcinfo))
+		PG_RETURN_NULL();
+	for (uint32 i = 0; i < (uint32) quota_max_portions(); i++)
+	{
+		const Portion *p = &row->portion;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!copy_portion(&view, i, row) || !p->weighs)
+			continue;
+		put_text(&view, row->provider);
+		put_text(&view, row->limit_name);
+		put_text(&view, row->bucket);
+		put_text(&view, row->tenant);
+		put(&view, NumericGetDatum(int64_div_fast_to_numeric(p->weight_milli, 3)),
+			false);
+		put(&view, NumericGetDatum(int64_div_fast_to_numeric(
+									   (int64) ((double) p->weight_milli * 10000 /
+												row->weight + 0.5), 4)), false);
+		put(&view, Int64GetDatum(p->in_flight), row->kind != QUOTA_CONCURRENCY);
+		put(&view, BoolGetDatum(p->claims), false);
 		put_row(&view);
 	}
 	PG_RETURN_NULL();

@@ -72,6 +72,9 @@ CREATE TABLE quota.providers (
 	lost_permit text NOT NULL DEFAULT 'charge',
 	lease interval NOT NULL DEFAULT '60 seconds',
 	notify_channel text,
+	burst_multiplier numeric NOT NULL DEFAULT 2,
+	share_reserve numeric NOT NULL DEFAULT 0.5,
+	active_window interval,
 	created_epoch bigint NOT NULL DEFAULT 0,
 	changed_epoch bigint NOT NULL DEFAULT 0,
 	changed_ns bigint NOT NULL DEFAULT 0,
@@ -94,7 +97,15 @@ CREATE TABLE quota.providers (
 	CONSTRAINT providers_lease_range CHECK (lease OPERATOR(pg_catalog.>) '0'::interval
 		AND lease OPERATOR(pg_catalog.<=) '24 hours'::interval),
 	CONSTRAINT providers_notify_channel_length CHECK (pg_catalog.octet_length(notify_channel) OPERATOR(pg_catalog.>=) 1
-		AND pg_catalog.octet_length(notify_channel) OPERATOR(pg_catalog.<=) 63)
+		AND pg_catalog.octet_length(notify_channel) OPERATOR(pg_catalog.<=) 63),
+	CONSTRAINT providers_burst_multiplier_range CHECK (burst_multiplier OPERATOR(pg_catalog.>=) 0::numeric
+		AND burst_multiplier OPERATOR(pg_catalog.<=) 1000::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(burst_multiplier)) OPERATOR(pg_catalog.<=) 3),
+	CONSTRAINT providers_share_reserve_range CHECK (share_reserve OPERATOR(pg_catalog.>=) 0::numeric
+		AND share_reserve OPERATOR(pg_catalog.<=) 1::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(share_reserve)) OPERATOR(pg_catalog.<=) 3),
+	CONSTRAINT providers_active_window_range CHECK (active_window OPERATOR(pg_catalog.>) '0'::interval
+		AND active_window OPERATOR(pg_catalog.<=) '60 seconds'::interval)
 ) USING heap;
 COMMENT ON TABLE quota.providers IS 'Providers: each is one identity that a third party meters, such as an OAuth app or an API key.';
 COMMENT ON COLUMN quota.providers.provider IS 'Name of the provider.';
@@ -108,6 +119,9 @@ COMMENT ON COLUMN quota.providers.retry_max IS 'Longest time before a retry.';
 COMMENT ON COLUMN quota.providers.lost_permit IS 'What happens to credits of a call that nobody settled: charge (they stay spent) or refund.';
 COMMENT ON COLUMN quota.providers.lease IS 'How long a worker may keep a job unless it says otherwise; at most 24 hours.';
 COMMENT ON COLUMN quota.providers.notify_channel IS 'Channel (1 to 63 bytes) on which a background worker tells, by NOTIFY, of every job that has finished, once that has committed, such as {"id": 7, "state": "succeeded", "provider": "llm", "tenant": "acme"}; NULL = none. Best effort, mostly within two seconds: a restart of the server loses what was not sent yet, a worker that dies may send some again, and what comes while 4096 wait to be sent is told as {"provider": "llm", "lost": 12}.';
+COMMENT ON COLUMN quota.providers.burst_multiplier IS 'Of a limit that tenants share: a tenant that asks for less than its share may save up what this times its share of one period comes to, and one call at least: 0 to 1000, at most three decimals.';
+COMMENT ON COLUMN quota.providers.share_reserve IS 'Part of such a limit''s capacity that direct calls beyond their tenant''s share leave, while other tenants were refused within active_window: 0 to 1, at most three decimals. 0 = shares are not heeded at all, first come, first served.';
+COMMENT ON COLUMN quota.providers.active_window IS 'A tenant that asked within it counts where a limit is shared out: above 0 to 60 seconds; NULL = one period of the limit, at least 1 second and at most 60.';
 COMMENT ON COLUMN quota.providers.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.providers.changed_epoch IS 'Internal: between which crashes safety or account last changed.';
 COMMENT ON COLUMN quota.providers.changed_ns IS 'Internal: when safety or account last changed, by the clock of rates.';
@@ -122,6 +136,7 @@ CREATE TABLE quota.classes (
 	max_attempts integer,
 	retry_base interval,
 	retry_max interval,
+	headroom numeric NOT NULL DEFAULT 0,
 	CONSTRAINT classes_class_length CHECK (pg_catalog.octet_length(class) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(class) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT classes_rank_range CHECK (rank OPERATOR(pg_catalog.>=) 0),
@@ -140,7 +155,10 @@ CREATE TABLE quota.classes (
 		AND retry_base OPERATOR(pg_catalog.<=) '1 year'::interval),
 	CONSTRAINT classes_retry_max_range CHECK (retry_max OPERATOR(pg_catalog.>) '0'::interval
 		AND retry_max OPERATOR(pg_catalog.>=) coalesce(retry_base, retry_max)
-		AND retry_max OPERATOR(pg_catalog.<=) '1 year'::interval)
+		AND retry_max OPERATOR(pg_catalog.<=) '1 year'::interval),
+	CONSTRAINT classes_headroom_range CHECK (headroom OPERATOR(pg_catalog.>=) 0::numeric
+		AND headroom OPERATOR(pg_catalog.<=) 1::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(headroom)) OPERATOR(pg_catalog.<=) 3)
 ) USING heap;
 COMMENT ON TABLE quota.classes IS 'Work classes, at most 16. Inserting one that came with the extension updates its row.';
 COMMENT ON COLUMN quota.classes.class IS 'Name of the class. interactive, event and batch come with the extension; a call or job without a class is of class event.';
@@ -152,8 +170,9 @@ COMMENT ON COLUMN quota.classes.max_fill IS 'New jobs of this class are refused 
 COMMENT ON COLUMN quota.classes.max_attempts IS 'Attempts of a job that does not say how many; NULL = as the provider says.';
 COMMENT ON COLUMN quota.classes.retry_base IS 'Instead of the provider''s retry_base; NULL = as the provider says. Above the retry_max of a provider it is refused (23514), unless the class has a retry_max of its own.';
 COMMENT ON COLUMN quota.classes.retry_max IS 'Instead of the provider''s retry_max, also where that provider''s retry_base is above it; NULL = as the provider says.';
-INSERT INTO quota.classes (class, rank, reserve, max_fill) VALUES
-	('interactive', 1, 0, 1), ('event', 2, 0, 0.95), ('batch', 3, 0.05, 0.9);
+COMMENT ON COLUMN quota.classes.headroom IS 'Part of the capacity of every limit, but for allowances, that calls and jobs of this class leave to classes with less headroom: 0 to 1, at most three decimals. Rounded up to whole units, and never so much that a call would not fit an idle limit; where the capacity is less than two calls, a call is refused instead while one of a class with less headroom was refused within the time in which the limit refills by one call (concurrency: within a second).';
+INSERT INTO quota.classes (class, rank, reserve, max_fill, headroom) VALUES
+	('interactive', 1, 0, 1, 0), ('event', 2, 0, 0.95, 0), ('batch', 3, 0.05, 0.9, 0.1);
 
 CREATE TABLE quota.limits (
 	provider text,

@@ -89,6 +89,39 @@ COMMENT ON COLUMN quota.stat_buckets.would_refuse IS
 COMMENT ON COLUMN quota.stat_buckets.busy IS
 'An open transaction or permit may return something to it.';
 
+CREATE FUNCTION quota.stat_shares_rows(
+	OUT provider text,
+	OUT limit_name text,
+	OUT bucket text,
+	OUT tenant text,
+	OUT weight numeric,
+	OUT share numeric,
+	OUT in_flight bigint,
+	OUT wants boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'quota_stat_shares'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000;
+COMMENT ON FUNCTION quota.stat_shares_rows() IS
+'Internal: rows of quota.stat_shares.';
+
+CREATE VIEW quota.stat_shares AS
+SELECT * FROM quota.stat_shares_rows();
+COMMENT ON VIEW quota.stat_shares IS
+'Tenants that are active at limits which several share: who asked within the provider''s active_window, or has calls in flight. Empty on a standby.';
+COMMENT ON COLUMN quota.stat_shares.provider IS 'The provider.';
+COMMENT ON COLUMN quota.stat_shares.limit_name IS 'The limit that is shared out.';
+COMMENT ON COLUMN quota.stat_shares.bucket IS
+'Which of its buckets: the values of what the limit is per.';
+COMMENT ON COLUMN quota.stat_shares.tenant IS 'The tenant.';
+COMMENT ON COLUMN quota.stat_shares.weight IS
+'Its weight when it asked last.';
+COMMENT ON COLUMN quota.stat_shares.share IS
+'Its part of the limit, 0 to 1, rounded to four decimals: its weight over those of all that are active.';
+COMMENT ON COLUMN quota.stat_shares.in_flight IS
+'Concurrency: units of its calls in flight; those from before a restart are not known. NULL for a rate.';
+COMMENT ON COLUMN quota.stat_shares.wants IS
+'It was refused when it asked last, and has not asked again.';
+
 CREATE FUNCTION quota.stat_tenants_rows(
 	OUT provider text,
 	OUT tenant text,
