@@ -63,6 +63,9 @@
 /* Shares grow by so many eighths of the rate while there is less than the reserve. */
 #define GUARANTEED 7
 
+/* See next_turn(). */
+#define LEAD_MOST 4
+
 /* Share or service of one tenant, by its weight. */
 static fair_time
 by_weight(int64_t units, int64_t weight_milli)
@@ -371,6 +374,21 @@ portion_refuse(Portions *ps, Portion *p, int64_t weight_milli, int64_t units,
 	note_refused(ps, p, now_ns);
 }
 
+/*
+ * The turn after one that is used.  Who is served although others are before it
+ * uses what it saved of its share, or what they leave: it owes them no more for that
+ * than LEAD_MOST calls.
+ */
+static fair_time
+next_turn(const Portions *ps, fair_time turn, fair_time service, bool out_of_turn)
+{
+	fair_time	most = ps->turn_now + LEAD_MOST * service;
+
+	if (!out_of_turn || turn + service <= most)
+		return turn + service;
+	return turn > most ? turn : most;
+}
+
 /* See portion.h. */
 void
 portion_take(Portions *ps, Portion *p, int64_t weight_milli,
@@ -384,7 +402,7 @@ portion_take(Portions *ps, Portion *p, int64_t weight_milli,
 	used = share_used(ps, p, weight_milli, rules, cost);
 	p->used = used <= ps->share_now ? used + by_weight(cost * n, weight_milli)
 		: used;
-	p->turn = turn + by_weight(cost * n, weight_milli);
+	p->turn = next_turn(ps, turn, by_weight(cost * n, weight_milli), s->yields);
 	if (!s->yields)
 		ps->turn_now = turn;
 }

@@ -349,6 +349,28 @@ UNIT_TEST(bursts_find_their_share)
 		CHECK(is_about(&tenants[i], 25, 20, 10, 1));
 }
 
+/* What was saved up and is used is no debt: the others get no more than their share. */
+UNIT_TEST(saved_shares_are_no_debt)
+{
+	begin(120, 60);
+	add_tenant(1, 10, 100);
+	add_tenant(1, 0, 1000);
+	add_tenant(1, 0, 1000);
+	run(0, 4 * SECOND);
+	tenants[0].wants = 0;
+	tenants[0].gap_ns = SECOND / 1000;
+	for (int i = 0; i < 3; i++)
+		tenants[i].got = 0;
+	/* two periods' share, and two at the usual rate */
+	run(4 * SECOND, 6 * SECOND);
+	CHECK(is_about(&tenants[0], 60, 2, 15, 2));
+	for (int i = 0; i < 3; i++)
+		tenants[i].got = 0;
+	run(9 * SECOND, 14 * SECOND);
+	for (int i = 0; i < 3; i++)
+		CHECK(is_about(&tenants[i], 40, 5, 5, 1));
+}
+
 /* Drop what any of them asked for once, and it is forgotten within the window. */
 UNIT_TEST(who_is_gone_holds_nothing_up)
 {
@@ -377,14 +399,10 @@ UNIT_TEST(aborted_calls_do_not_count)
 	a = add_tenant(1, 0, 1000);
 	b = add_tenant(1, 0, 1000);
 	run(0, 2 * SECOND);
-	/* what a takes beyond its turn */
-	for (int i = 0; i < 100; i++)
-	{
-		PortionStand s = {.yields = true};
-
-		portion_take(&portions, &a->portion, 1000, &rules, &s, 1, 1, 2 * SECOND);
-		portion_return(&portions, &a->portion, 1);
-	}
+	/* of a hundred calls at once its turn would be a second late */
+	portion_take(&portions, &a->portion, 1000, &rules,
+				 &(PortionStand) {.yields = true}, 1, 100, 2 * SECOND);
+	portion_return(&portions, &a->portion, 100);
 	a->got = b->got = 0;
 	run(2 * SECOND, 3 * SECOND);
 	CHECK(is_about(a, 50, 1, 5, 3));
@@ -674,6 +692,7 @@ main(void)
 	UNIT_RUN(who_wakes_is_admitted_at_once);
 	UNIT_RUN(f_capacity_one_acts_in_time);
 	UNIT_RUN(bursts_find_their_share);
+	UNIT_RUN(saved_shares_are_no_debt);
 	UNIT_RUN(who_is_gone_holds_nothing_up);
 	UNIT_RUN(aborted_calls_do_not_count);
 	UNIT_RUN(a_new_weight_acts_at_once);
