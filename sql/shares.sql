@@ -174,6 +174,7 @@ ROLLBACK;
 SELECT tenant, in_flight FROM quota.stat_shares WHERE provider = 'shares' AND in_flight > 0;
 DELETE FROM quota.limits WHERE provider = 'shares';
 
+UPDATE quota.classes SET headroom = 0.1 WHERE class = 'batch';
 -- class headroom: batch leaves a tenth, of limits that tenants share and of their own
 CREATE FUNCTION shares_take(class text, n int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

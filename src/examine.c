@@ -292,6 +292,7 @@ explain_refusal(const QuotaPlan *plan, const QuotaTerm *term,
 		s->reason = QUOTA_EXCEEDS_CAPACITY;
 	else if (term->kind != QUOTA_ALLOWANCE && calls_that_fit(b, s, 0) >= n)
 		s->reason = s->floor_reason;
+	s->may_end_sooner |= s->reason == QUOTA_SHARE_EXCEEDED;
 }
 
 /* See examine.h. */

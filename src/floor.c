@@ -24,6 +24,8 @@
  */
 #include "floor.h"
 
+#include <math.h>
+
 #include "permit.h"
 
 /* Concurrency has no refill: so long a refusal counts. */
@@ -223,6 +225,24 @@ note_urgent(const QuotaPlan *plan, QuotaBucket *b, int64 now_ns)
 
 /* ---- in a decision ---- */
 
+/*
+ * The term's rules now.  What nobody uses of a fixed window is lost, so the reserve
+ * is for what is left of it.
+ */
+static PortionRules
+rules_now(const QuotaTerm *term, const QuotaBucket *b, int64 now_ns)
+{
+	PortionRules rules = term->portions;
+	int64		begin_ns;
+	int64		end_ns;
+
+	if (quota_is_rate(b->kind) && meter_window(&b->meter, &begin_ns, &end_ns) &&
+		b->kind == QUOTA_FIXED_WINDOW && end_ns > begin_ns && end_ns >= now_ns)
+		rules.reserve = (int64) ceil((double) rules.reserve * (end_ns - now_ns) /
+									 (end_ns - begin_ns));
+	return rules;
+}
+
 /* Where the tenant stands; the bucket has been settled. */
 static void
 look_at_portion(const QuotaPlan *plan, const QuotaTerm *term, TermState *s,
@@ -233,15 +253,15 @@ look_at_portion(const QuotaPlan *plan, const QuotaTerm *term, TermState *s,
 	BucketRate	none = {0, 1};
 	bool		rate = quota_is_rate(term->kind);
 
-	b->portion_rules = term->portions;
+	b->portion_rules = rules_now(term, b, now_ns);
 	b->portion_rate = term->meter.rate;
 	portions_settle(&b->portions, &b->portion_rules,
 					rate ? term->meter.rate : none, s->level, now_ns);
 	s->stand = rate
-		? portion_stand(&b->portions, p, plan->weight_milli, &term->portions,
+		? portion_stand(&b->portions, p, plan->weight_milli, &b->portion_rules,
 						term->meter.rate, term->capacity, s->cost, n, now_ns)
 		: portion_flight_stand(&b->portions, p, plan->weight_milli,
-							   &term->portions, term->capacity, s->cost * n);
+							   &b->portion_rules, term->capacity, s->cost * n);
 }
 
 /* See floor.h. */
@@ -280,10 +300,11 @@ floor_wait(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
 	bool		job = ask->is_job || ask->batch == QUOTA_BATCH_NEXT;
 	int64		leave = quota_term_binds(term)
 		? headroom(plan, term, s->cost * n) : 0;
+	PortionRules rules = rules_now(term, b, now_ns);
 	int64		wait_ns = !is_shared_out(term, s) || job
 		? meter_wait(&b->meter, s->cost, n, leave)
 		: portion_wait(&b->portions, portion_at(s->portion), plan->weight_milli,
-					   &term->portions, &b->meter, term->meter.rate,
+					   &rules, &b->meter, term->meter.rate,
 					   term->capacity, s->cost, n, leave, now_ns);
 
 	if (plan->headroom_milli > 0 && quota_term_binds(term) &&
