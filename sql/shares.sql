@@ -172,6 +172,12 @@ BEGIN;
 SELECT shares_fly('shares_live', 3);
 ROLLBACK;
 SELECT tenant, in_flight FROM quota.stat_shares WHERE provider = 'shares' AND in_flight > 0;
+-- of a lease of several, what is given back is not
+SELECT permit AS p FROM quota_acquire('shares_live', 'shares', n => 5) \gset
+SELECT quota_release(:p, 3);
+SELECT tenant, in_flight FROM quota.stat_shares WHERE provider = 'shares' AND in_flight > 0;
+SELECT quota_settle(:p);
+SELECT tenant, in_flight FROM quota.stat_shares WHERE provider = 'shares' AND in_flight > 0;
 DELETE FROM quota.limits WHERE provider = 'shares';
 
 UPDATE quota.classes SET headroom = 0.1 WHERE class = 'batch';

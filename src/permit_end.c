@@ -58,6 +58,7 @@ permit_shrink_part(QuotaPart *part, int64 n, int64 now_ns)
 		if (part->linked && n > 0)
 		{
 			b->used -= n;
+			floor_landed(part->portion, n);
 			permit_bucket_opened(part->bucket, 0);
 		}
 	}
