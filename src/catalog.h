@@ -43,6 +43,7 @@ typedef enum QuotaRelation
 	QUOTA_REL_HOLDS_PKEY,		/* (permit) */
 	QUOTA_REL_EVENTS,
 	QUOTA_REL_EVENTS_PKEY,		/* (id) */
+	QUOTA_REL_MARKS,
 	QUOTA_N_RELATIONS
 } QuotaRelation;
 

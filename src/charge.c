@@ -15,6 +15,7 @@
 #include "enforce.h"
 #include "floor.h"
 #include "journal.h"
+#include "mark.h"
 #include "permit.h"
 #include "spread.h"
 #include "worker.h"
@@ -149,6 +150,8 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 		floor_taken(plan, term, s, is_of_batch(term, ask) ? 1 : n, now_ns);
 		quota_buckets[s->bucket].admitted += s->cost * n;
 		spread_end(&quota_buckets[s->bucket]);
+		if (unlikely(term->slow))
+			mark_wants_worker(plan->database_slot, s->bucket);
 	}
 	if (permit != QUOTA_NO_INDEX)
 	{

@@ -42,6 +42,8 @@
 /* Both clocks stay below this, so that sums with durations cannot overflow. */
 #define LAST_NS		(PG_INT64_MAX / 2)
 
+static char this_boot[sizeof(((ClockStamp *) NULL)->boot)];
+
 PG_FUNCTION_INFO_V1(quota_clock);
 PG_FUNCTION_INFO_V1(quota_clock_set);
 PG_FUNCTION_INFO_V1(quota_clock_advance);
@@ -163,29 +165,76 @@ quota_ns_of_steady(TimestampTz steady_us)
 void
 quota_activate(void)
 {
-	uint64		none = 0;
-
+	if (pg_atomic_read_u64(&quota_shared->active_since_ns) != 0)
+		return;
+	LWLockAcquire(quota_shared->directory, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&quota_shared->active_since_ns) == 0)
-		pg_atomic_compare_exchange_u64(&quota_shared->active_since_ns, &none,
-									   (uint64) Max(quota_now_ns(), 1));
+	{
+		quota_clock_stamp(&quota_shared->active_at);
+		pg_write_barrier();
+		pg_atomic_write_u64(&quota_shared->active_since_ns,
+							(uint64) Max(quota_shared->active_at.now_ns, 1));
+	}
+	LWLockRelease(quota_shared->directory);
 }
 
 /* ---- continuing over a clean restart ---- */
 
-/* Fills in which boot of the machine this is, or "".  Never throws. */
+/* Learns which boot of the machine this is, or "", for all processes.  Never throws. */
 static void
-read_boot(char *boot, size_t size)
+read_boot(void)
 {
 	int			fd = OpenTransientFile(BOOT_ID_FILE, O_RDONLY);
 	ssize_t		n = 0;
 
 	if (fd >= 0)
 	{
-		n = read(fd, boot, size - 1);
+		n = read(fd, this_boot, sizeof(this_boot) - 1);
 		CloseTransientFile(fd);
 	}
-	boot[Max(n, 0)] = '\0';
-	boot[strcspn(boot, "\n")] = '\0';
+	this_boot[Max(n, 0)] = '\0';
+	this_boot[strcspn(this_boot, "\n")] = '\0';
+}
+
+/* The instant by these clocks. */
+static void
+stamp_by(ClockStamp *stamp, const QuotaClock *clock)
+{
+	memset(stamp, 0, sizeof(*stamp));
+	strlcpy(stamp->boot, this_boot, sizeof(stamp->boot));
+	stamp->raw_ns = quota_raw_ns();
+	stamp->now_ns = clock_quota_ns(clock);
+	stamp->real_us = GetCurrentTimestamp();
+}
+
+/* See clock.h.  Never throws. */
+void
+quota_clock_stamp(ClockStamp *stamp)
+{
+	QuotaClock	clock = clock_read();
+
+	stamp_by(stamp, &clock);
+}
+
+/*
+ * Within one boot of the machine CLOCK_MONOTONIC says it.  Otherwise the first
+ * instant was before the boot of the second, hence at least that one's uptime ago;
+ * the wall clock, which may have been stepped, can only lower that, in case the two
+ * are of different machines.  Never throws.
+ */
+int64
+quota_clock_between(const ClockStamp *from, const ClockStamp *to)
+{
+	int64		wall_us = to->real_us - from->real_us;
+	int64		between;
+
+	if (to->boot[0] != '\0' &&
+		strncmp(to->boot, from->boot, sizeof(to->boot)) == 0)
+		between = to->raw_ns - from->raw_ns;
+	else
+		between = wall_us < to->raw_ns / QUOTA_NS_PER_US ?
+			wall_us * QUOTA_NS_PER_US : to->raw_ns;
+	return Max(between, 0);
 }
 
 /* What to save so that a next start can continue.  Never throws. */
@@ -193,34 +242,9 @@ void
 quota_clock_save(QuotaClockSave *save)
 {
 	memset(save, 0, sizeof(*save));
-	read_boot(save->boot, sizeof(save->boot));
 	save->clock = clock_read();
-	save->raw_ns = quota_raw_ns();
-	save->now_ns = clock_quota_ns(&save->clock);
-	save->real_us = GetCurrentTimestamp();
+	stamp_by(&save->at, &save->clock);
 	save->steady_base_us = quota_shared->steady_base_us;
-}
-
-/*
- * How much time has passed for sure since *saved.  Within one boot of the
- * machine CLOCK_MONOTONIC says it.  Otherwise the shutdown was before this
- * boot, hence at least its uptime ago; the wall clock, which may have been
- * stepped, can only lower that, in case the files came from another machine.
- */
-static int64
-elapsed_ns(const QuotaClockSave *saved, int64 raw_ns)
-{
-	char		boot[sizeof(saved->boot)];
-	int64		wall_us = GetCurrentTimestamp() - saved->real_us;
-	int64		elapsed;
-
-	read_boot(boot, sizeof(boot));
-	if (boot[0] != '\0' && strcmp(boot, saved->boot) == 0)
-		elapsed = raw_ns - saved->raw_ns;
-	else
-		elapsed = wall_us < raw_ns / QUOTA_NS_PER_US ?
-			wall_us * QUOTA_NS_PER_US : raw_ns;
-	return Max(elapsed, 0);
 }
 
 /*
@@ -230,22 +254,24 @@ elapsed_ns(const QuotaClockSave *saved, int64 raw_ns)
 void
 quota_clock_start(const QuotaClockSave *saved)
 {
-	int64		raw_ns = quota_raw_ns();
 	QuotaClock *clock = &quota_shared->clocks[0];
+	ClockStamp	now;
 
+	read_boot();
 	pg_atomic_write_u32(&quota_shared->clock_version, 0);
 	memset(clock, 0, sizeof(*clock));
+	stamp_by(&now, clock);
 	if (saved == NULL)
 	{
-		quota_shared->steady_base_us =
-			GetCurrentTimestamp() - raw_ns / QUOTA_NS_PER_US;
+		quota_shared->steady_base_us = now.real_us - now.raw_ns / QUOTA_NS_PER_US;
 		return;
 	}
 	quota_shared->steady_base_us = saved->steady_base_us;
 	if (quota_testing && saved->clock.frozen)
 		*clock = saved->clock;
 	else
-		clock->quota_ns = saved->now_ns + elapsed_ns(saved, raw_ns) - raw_ns;
+		clock->quota_ns = saved->at.now_ns +
+			quota_clock_between(&saved->at, &now) - now.raw_ns;
 }
 
 /* ---- moving them, for tests ---- */

@@ -10,10 +10,7 @@
 /* What a clean shutdown keeps of the clocks. */
 typedef struct QuotaClockSave
 {
-	char		boot[40];		/* which boot of the machine, "" = not known */
-	int64		raw_ns;			/* CLOCK_MONOTONIC, means nothing elsewhere */
-	int64		now_ns;			/* quota clock */
-	TimestampTz real_us;		/* the machine's wall clock */
+	ClockStamp	at;
 	TimestampTz steady_base_us;
 	QuotaClock	clock;
 } QuotaClockSave;
@@ -22,8 +19,13 @@ typedef struct QuotaClockSave
 extern void quota_clock_start(const QuotaClockSave *saved);
 extern void quota_clock_save(QuotaClockSave *save);
 
-/* Notes that this crash epoch is in use, from now on. */
+/* Notes that this crash epoch is in use, from now on.  No lock held. */
 extern void quota_activate(void);
+
+/* This instant; may be called with locks held. */
+extern void quota_clock_stamp(ClockStamp *stamp);
+/* How much time passed for sure from an instant to a later one. */
+extern int64 quota_clock_between(const ClockStamp *from, const ClockStamp *to);
 
 /* Nanoseconds that pass even while the quota clock is frozen. */
 extern int64 quota_raw_ns(void);

@@ -118,6 +118,15 @@
 	((Node *) stringToNode(condition))
 #endif
 
+/* This transaction has given a table of before another file; needs utils/rel.h. */
+#if PG_VERSION_NUM >= 160000
+#define compat_has_new_file(relation) \
+	((relation)->rd_newRelfilelocatorSubid != InvalidSubTransactionId)
+#else
+#define compat_has_new_file(relation) \
+	((relation)->rd_newRelfilenodeSubid != InvalidSubTransactionId)
+#endif
+
 /* The sequence behind an identity column. */
 #if PG_VERSION_NUM >= 170000
 #define compat_identity_sequence(relation, attnum) \

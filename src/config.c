@@ -13,6 +13,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
+#include "mark.h"
 #include "shmem.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -177,13 +178,21 @@ config_is_young(const ConfigScan *scan, int epoch_column)
 	return config_int64(scan, epoch_column, 0) == quota_shared->crash_epoch;
 }
 
-/* The column after epoch_column, if that is of this crash epoch. */
+/* See config.h: the column after epoch_column, of that epoch. */
 int64
 config_changed_ns(const ConfigScan *scan, int epoch_column)
 {
-	if (!config_is_young(scan, epoch_column))
-		return 0;
-	return config_int64(scan, epoch_column + 1, 0);
+	int64		ns = config_int64(scan, epoch_column + 1, 0);
+
+	return mark_instant(config_int64(scan, epoch_column, 0), ns < 0 ? -ns : ns);
+}
+
+/* See config.h. */
+int64
+config_remade_ns(const ConfigScan *scan, int epoch_column)
+{
+	return config_int64(scan, epoch_column + 1, 0) < 0 ? PG_INT64_MIN
+		: config_changed_ns(scan, epoch_column);
 }
 
 /* Does the table have any row now? */

@@ -172,8 +172,12 @@ extern int	config_per(const ConfigScan *scan, int column);
 
 /* The row is younger than the last crash. */
 extern bool config_is_young(const ConfigScan *scan, int epoch_column);
-/* Quota clock of the last change, 0 = before the last crash. */
+/*
+ * Quota clock of the last change, or later when it was before the last crash; and of
+ * the last one that was not the row's making, PG_INT64_MIN = none.  May throw.
+ */
 extern int64 config_changed_ns(const ConfigScan *scan, int epoch_column);
+extern int64 config_remade_ns(const ConfigScan *scan, int epoch_column);
 
 /* The table has a row, for who starts to look now. */
 extern bool config_any_row(QuotaRelation rel);

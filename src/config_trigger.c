@@ -9,7 +9,8 @@
  *
  * Stamps.  created_epoch is the crash epoch a row was inserted in, changed_ns
  * and changed_epoch say when a column that takes part in a rate last changed;
- * these columns are the arguments of the stamping trigger.
+ * these columns are the arguments of the stamping trigger.  Where both are kept,
+ * changed_ns is negative as long as the row has not changed since it was made.
  */
 #include "change.h"
 
@@ -133,6 +134,7 @@ quota_config_stamp(PG_FUNCTION_ARGS)
 	HeapTuple	row;
 	HeapTuple	unchanged;
 	TupleDesc	desc;
+	int64		now_ns = quota_now_ns();
 
 	desc = RelationGetDescr(td->tg_relation);
 	row = td->tg_trigtuple;
@@ -142,9 +144,11 @@ quota_config_stamp(PG_FUNCTION_ARGS)
 		row = td->tg_newtuple;
 	}
 	unchanged = old && !argument_changed(td) ? old : NULL;
+	if (old == NULL && SPI_fnumber(desc, "created_epoch") > 0)
+		now_ns = -now_ns;
 	stamp(&stamps, desc, "created_epoch", quota_shared->crash_epoch, old);
 	stamp(&stamps, desc, "changed_epoch", quota_shared->crash_epoch, unchanged);
-	stamp(&stamps, desc, "changed_ns", quota_now_ns(), unchanged);
+	stamp(&stamps, desc, "changed_ns", now_ns, unchanged);
 	if (stamps.n > 0)
 		row = heap_modify_tuple_by_cols(row, desc, stamps.n, stamps.columns,
 										stamps.values, stamps.nulls);

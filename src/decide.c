@@ -24,6 +24,7 @@
 #include "flow_gate.h"
 #include "job.h"
 #include "journal.h"
+#include "mark.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "spread.h"
@@ -482,6 +483,8 @@ quota_decide_help(DecideResult result, QuotaPlan *plan, int what,
 {
 	if (result == DECIDE_LOAD)
 		credit_load(plan, what);
+	else if (result == DECIDE_LOAD_MARK)
+		mark_load(&plan->terms[what]);
 	else if (result == DECIDE_LOAD_QUEUE)
 		job_load();
 	else if (!make_bucket_room(plan, (DecideTable) what) &&
@@ -512,7 +515,10 @@ quota_examine(const QuotaCall *call, const QuotaAsk *ask, TermState *states,
 		result = decide(plan, ask, now_ns, wall_us, states, verdict, &what);
 		quota_unlock_plan(plan);
 		if (result == DECIDE_DONE)
+		{
+			mark_secure();
 			return plan;
+		}
 		if (result != DECIDE_STALE)
 			quota_decide_help(result, plan, what, &reclaims);
 		else

@@ -81,6 +81,7 @@ typedef enum DecideResult
 	DECIDE_DONE,
 	DECIDE_STALE,				/* plan is not current: get a new one */
 	DECIDE_LOAD,				/* bucket of plan->terms[*what] must be loaded */
+	DECIDE_LOAD_MARK,			/* what is known of that of plan->terms[*what] */
 	DECIDE_LOAD_QUEUE,			/* the queue, whose jobs may be in flight */
 	DECIDE_FULL					/* a table is full: *what is a DecideTable */
 } DecideResult;
@@ -141,7 +142,7 @@ extern void quota_lock_plan(const QuotaPlan *plan);
 extern void quota_unlock_plan(const QuotaPlan *plan);
 
 /*
- * After DECIDE_LOAD, DECIDE_LOAD_QUEUE or DECIDE_FULL, no lock held: loads, or
+ * After DECIDE_LOAD..., DECIDE_LOAD_QUEUE or DECIDE_FULL, no lock held: loads, or
  * makes room, or throws 53400.  *reclaims starts as 0.
  */
 extern void quota_decide_help(DecideResult result, QuotaPlan *plan, int what,

@@ -260,6 +260,7 @@ slot_fill(uint32 index, Oid database, Oid extension, const char *provider)
 	/* a database's first work is to read its queue */
 	pg_atomic_write_u64(&slot->work_due_ns,
 						(uint64) (provider[0] == '\0' ? 0 : QUOTA_NEVER));
+	pg_atomic_write_u64(&slot->marks_due_ns, 0);
 	slot->notices_lost = 0;
 	pg_atomic_write_u64(&slot->deadline_low, (uint64) DT_NOEND);
 	slot->deadline_at = DT_NOBEGIN;

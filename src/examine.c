@@ -11,6 +11,7 @@
 #include "enforce.h"
 #include "floor.h"
 #include "flow.h"
+#include "mark.h"
 #include "permit.h"
 
 /* See examine.h. */
@@ -52,7 +53,9 @@ fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
 	permit_bucket_init(b);
 	strlcpy(b->limit_name, term->name, sizeof(b->limit_name));
 	strlcpy(b->label, term->label, sizeof(b->label));
-	if (quota_is_rate(term->kind) && term->starts_full)
+	if (term->slow && mark_is_loaded(term))
+		mark_fill(b, term, now_ns, wall_us);
+	else if (quota_is_rate(term->kind) && term->starts_full)
 		meter_init_full(&b->meter, &term->meter, now_ns, wall_us);
 	else if (quota_is_rate(term->kind))
 		meter_init_drained(&b->meter, &term->meter,
@@ -110,6 +113,8 @@ resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns,
 	term->bucket = quota_find_bucket(&term->key, term->slot);
 	if (term->bucket != QUOTA_NO_INDEX)
 		return DECIDE_DONE;
+	if (term->slow && !mark_is_loaded(term))
+		return DECIDE_LOAD_MARK;
 	*what = DECIDE_TABLE_TENANT_BUCKETS;
 	if (at_ceiling(plan))
 		return DECIDE_FULL;
@@ -140,6 +145,7 @@ refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 	b->capacity = term->capacity;
 	b->scope = term->own ? QUOTA_SCOPE_OWN
 		: term->wide ? QUOTA_SCOPE_WIDE : QUOTA_SCOPE_SHARED;
+	mark_apply(b, term);
 	if (quota_is_rate(b->kind))
 		meter_configure(&b->meter, &term->meter, switch_ns(&b->meter, term),
 						now_ns, wall_us);
@@ -321,7 +327,7 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 	}
 	if (result == DECIDE_DONE)
 		result = refresh_bucket(plan, term, now_ns, wall_us);
-	if (result == DECIDE_LOAD)
+	if (result == DECIDE_LOAD || result == DECIDE_LOAD_MARK)
 		*what = i;
 	if (result != DECIDE_DONE)
 		return result;

@@ -8,6 +8,7 @@
 #include "catalog.h"
 #include "catalog/pg_type.h"
 #include "job_batch.h"
+#include "mark.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -255,6 +256,7 @@ dequeue(FunctionCallInfo fcinfo, bool many)
 	wake_next(&d, context);
 	MemoryContextDelete(context);
 	close_tables(&d);
+	mark_secure();
 }
 
 /* See job.h. */

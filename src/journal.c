@@ -38,6 +38,7 @@
 #include "catalog.h"
 #include "floor.h"
 #include "flow.h"
+#include "mark.h"
 #include "utils/memutils.h"
 
 /*
@@ -98,6 +99,7 @@ journal_reserve(int n)
 	int			needed = journal_nrecords + n;
 	int			size = Max(max_records, 64);
 
+	mark_reserve(n);
 	if (needed <= max_records)
 		return;
 	while (size < needed)
@@ -201,6 +203,7 @@ journal_take(uint32 bucket, uint32 portion, int64 n, bool alone)
 	}
 	meter_take(&b->meter, &r->u.rate.take, n);
 	r->u.rate.units += n;
+	mark_take(bucket, n);
 }
 
 /* See journal.h. */

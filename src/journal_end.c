@@ -16,6 +16,7 @@
 #include "floor.h"
 #include "flow.h"
 #include "job_deadline.h"
+#include "mark.h"
 #include "miscadmin.h"
 #include "notify.h"
 #include "permit.h"
@@ -95,7 +96,7 @@ undo_take(JournalRecord *r, uint64 parkings)
 	int64		now_ns = quota_now_ns();
 
 	meter_settle(&b->meter, now_ns, quota_wall_us());
-	meter_take_return(&b->meter, &r->u.rate.take, PG_INT64_MAX);
+	mark_return(r->object, &r->u.rate.take, PG_INT64_MAX);
 	floor_returned(r->u.rate.portion, r->u.rate.units);
 	floor_unpin(r->u.rate.portion);
 	permit_bucket_opened(r->object, parkings);
@@ -463,6 +464,7 @@ on_xact(XactEvent event, void *arg)
 				quota_error_prepare();
 			break;
 		case XACT_EVENT_PRE_COMMIT:
+			mark_secure();
 			if (journal_nrecords > 0)
 				recount_announce();
 			break;
@@ -478,6 +480,7 @@ on_xact(XactEvent event, void *arg)
 		case XACT_EVENT_ABORT:
 			quota_change_abort();
 			place_forget(InvalidSubTransactionId);
+			mark_forget(InvalidSubTransactionId);
 			at_abort();
 			recount_forget();
 			journal_clear();
@@ -496,6 +499,7 @@ on_subxact(SubXactEvent event, SubTransactionId sub,
 	{
 		quota_change_subabort(sub);
 		place_forget(sub);
+		mark_forget(sub);
 		at_subabort(sub);
 	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)

@@ -25,6 +25,7 @@ extern void quota_stable_hash(char space, int n, const char *const *parts,
 #define QUOTA_SPACE_TENANT	'T' /* provider, tenant */
 #define QUOTA_SPACE_SHARE	'H' /* provider, tenant, class */
 #define QUOTA_SPACE_FLOW	'F' /* provider, tenant, class, endpoint */
+#define QUOTA_SPACE_MARK	'M' /* as QUOTA_SPACE_BUCKET; stable */
 #define QUOTA_SPACE_ACCOUNT 'A' /* provider, limit, words of "per"; stable */
 
 /* quota.jobs.flow: first 64 bits of the stable hash of

@@ -314,3 +314,22 @@ meter_is_full(const Meter *m)
 	}
 	return false;
 }
+
+/* See meter.h. */
+void
+meter_shift(Meter *m, int64_t by_ns)
+{
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+		case METER_PACED:
+			m->u.bucket.settled_ns += by_ns;
+			break;
+		case METER_WINDOW:
+			window_shift(&m->u.window, by_ns);
+			break;
+		case METER_SLIDING:
+			sliding_shift(&m->u.sliding, by_ns);
+			break;
+	}
+}

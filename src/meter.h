@@ -131,6 +131,12 @@ extern void meter_take(Meter *m, MeterTake *t, int64_t n);
  */
 extern void meter_take_return(Meter *m, MeterTake *t, int64_t n);
 
+/*
+ * Moves it to another clock: what was the instant t of the one that it was settled
+ * by is t + by_ns of the other.  Nothing taken before can be returned any more.
+ */
+extern void meter_shift(Meter *m, int64_t by_ns);
+
 /* Is it as good as new? */
 extern bool meter_is_full(const Meter *m);
 

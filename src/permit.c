@@ -40,6 +40,7 @@
 #include "floor.h"
 #include "flow_gate.h"
 #include "journal.h"
+#include "mark.h"
 #include "miscadmin.h"
 #include "waiter.h"
 
@@ -361,7 +362,10 @@ permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket,
 	if (b->entry.owner != p->owner)
 		p->database_slot = b->entry.owner;
 	if (quota_is_rate(b->kind))
+	{
 		meter_take(&b->meter, &part->take, amount);
+		mark_take(bucket, amount);
+	}
 	else if (part->shadow)
 		b->shadow_used += amount;
 	else

@@ -7,6 +7,7 @@
 #include "permit.h"
 
 #include "floor.h"
+#include "mark.h"
 
 /* The permit is out in the world. */
 void
@@ -33,7 +34,7 @@ return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
 	if (quota_is_rate(part->kind))
 	{
 		meter_settle(&b->meter, now_ns, quota_wall_us());
-		meter_take_return(&b->meter, &part->take, n);
+		mark_return(part->bucket, &part->take, n);
 		floor_returned(part->portion, n);
 	}
 	else if (part->kind == QUOTA_ALLOWANCE &&

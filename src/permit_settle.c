@@ -10,6 +10,7 @@
 #include "floor.h"
 #include "enforce.h"
 #include "journal.h"
+#include "mark.h"
 #include "miscadmin.h"
 
 /* Locks in the order of shmem.h; database_slot may be QUOTA_NO_INDEX. */
@@ -174,6 +175,7 @@ take_more(QuotaPart *part, int64 more)
 	memset(&apart, 0, sizeof(apart));
 	meter_take(meter, meter_take_joins(meter, &part->take) ? &part->take : &apart,
 			   more);
+	mark_take(part->bucket, more);
 	part->amount += more;
 	part->final = permit_left(&quota_permits[part->permit], part);
 }

@@ -35,6 +35,7 @@ typedef struct QuotaTerm
 	bool		own;			/* the bucket is this tenant's alone */
 	bool		wide;			/* every call to the provider meets it */
 	bool		starts_full;	/* limit or tenant is younger than the crash */
+	bool		slow;			/* takes long to refill: see mark.c */
 	const char *name;
 	const char *unit;
 	uint64		unit_hash;		/* quota_unit_hash(unit) */
@@ -54,6 +55,10 @@ typedef struct QuotaTerm
 	int64		changed_ns;
 	int64		deleted_ns;		/* >= changed_ns */
 	int64		lifetime_ns;	/* of permits */
+	/* slow */
+	int64		emptied_ns;		/* until then units may have been taken that no mark
+								 * knows; PG_INT64_MIN = never */
+	uint8		mark_id[16];	/* quota.marks.bucket */
 	/* allowance */
 	uint8		account[16];	/* quota.ledger.account */
 	Calendar	calendar;

@@ -228,10 +228,17 @@ policy_amount(const PolicyLimit *limit, const PolicyOverride *tier,
 
 	result.rate.den = 1;
 	result.changed_ns = limit->changed_ns;
+	result.remade_ns = limit->remade_ns;
 	if (tier)
+	{
 		result.changed_ns = Max(result.changed_ns, tier->changed_ns);
+		result.remade_ns = Max(result.remade_ns, tier->changed_ns);
+	}
 	if (tenant)
+	{
 		result.changed_ns = Max(result.changed_ns, tenant->changed_ns);
+		result.remade_ns = Max(result.remade_ns, tenant->changed_ns);
+	}
 
 	documented = override_amount(limit->amount, tier);
 	documented = override_amount(documented, tenant);

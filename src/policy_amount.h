@@ -14,6 +14,7 @@ typedef struct PolicyAmount
 	int64		per_period;		/* whole units, without burst */
 	BucketRate	rate;			/* of a rate */
 	int64		changed_ns;		/* the latest change of rows that took part */
+	int64		remade_ns;		/* but for the making of the limit */
 } PolicyAmount;
 
 /* tier and tenant are the overrides found, or NULL */

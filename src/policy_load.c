@@ -111,6 +111,7 @@ read_provider(PolicyRules *rules, const ConfigScan *scan)
 							 "refund") == 0;
 	p->young = config_is_young(scan, PROVIDERS_CREATED_EPOCH);
 	p->changed_ns = config_changed_ns(scan, PROVIDERS_CHANGED_EPOCH);
+	p->remade_ns = config_remade_ns(scan, PROVIDERS_CHANGED_EPOCH);
 	p->per_used = 0;
 	p->limits = NIL;
 	p->costs = NIL;
@@ -242,6 +243,7 @@ read_limit(PolicyRules *rules, const ConfigScan *scan)
 	l->lifetime_ns = config_interval_ns(scan, LIMITS_PERMIT_LIFETIME);
 	l->young = config_is_young(scan, LIMITS_CREATED_EPOCH);
 	l->changed_ns = config_changed_ns(scan, LIMITS_CHANGED_EPOCH);
+	l->remade_ns = config_remade_ns(scan, LIMITS_CHANGED_EPOCH);
 
 	if (p)
 	{
@@ -411,6 +413,7 @@ read_tenant(PolicyTenant *t, const ConfigScan *scan)
 	t->max_in_flight = config_int32(scan, TENANTS_MAX_IN_FLIGHT, -1);
 	t->max_queued = config_int32(scan, TENANTS_MAX_QUEUED, -1);
 	t->changed_ns = config_changed_ns(scan, TENANTS_CHANGED_EPOCH);
+	t->remade_ns = config_remade_ns(scan, TENANTS_CHANGED_EPOCH);
 }
 
 /* Reads the tenant's overrides into a context of their own. */

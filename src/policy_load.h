@@ -36,6 +36,7 @@ typedef struct PolicyLimit
 	int64		lifetime_ns;
 	bool		young;			/* than the last crash */
 	int64		changed_ns;
+	int64		remade_ns;		/* but for its making, PG_INT64_MIN = not */
 } PolicyLimit;
 
 typedef struct PolicyCost
@@ -75,6 +76,7 @@ typedef struct PolicyProvider
 	bool		lost_refunds;
 	bool		young;
 	int64		changed_ns;
+	int64		remade_ns;
 	int			per_used;		/* ConfigPer bits of limits */
 	List	   *limits;			/* of PolicyLimit */
 	List	   *costs;			/* of PolicyCost */
@@ -131,6 +133,7 @@ typedef struct PolicyTenant
 	int32		max_in_flight;	/* -1 = the tier's */
 	int32		max_queued;		/* -1 = the tier's */
 	int64		changed_ns;
+	int64		remade_ns;
 	List	   *overrides;		/* of PolicyOverride */
 	MemoryContext context;		/* of overrides; NULL when there are none */
 } PolicyTenant;

@@ -22,6 +22,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "policy_amount.h"
+#include "policy_slow.h"
 #include "utils/memutils.h"
 
 /* The limit that max_in_flight of a tenant or tier stands for. */
@@ -186,6 +187,8 @@ identify(QuotaTerm *t, const QuotaCall *call, Oid extension,
 	else
 		t->key = quota_key(MyDatabaseId, extension, QUOTA_SPACE_BUCKET,
 						   lengthof(parts), parts);
+	if (t->slow)
+		quota_stable_hash(QUOTA_SPACE_MARK, lengthof(parts), parts, t->mark_id);
 	make_label(t->per, values, label);
 	t->label = label;
 }
@@ -393,6 +396,8 @@ add_limit(Draft *d, const PolicyLimit *limit)
 		return;
 
 	t = new_term(d);
+	t->slow = quota_is_rate(limit->kind) &&
+		policy_is_slow(s, limit, tier, tenant);
 	fill_term(t, s, limit);
 	t->cost = cost;
 	t->capacity = amount.capacity;
@@ -402,6 +407,7 @@ add_limit(Draft *d, const PolicyLimit *limit)
 		fill_meter(t, s, limit, &amount);
 	fill_portions(t, s, limit);
 	fill_since(t, s, limit, amount.changed_ns);
+	t->emptied_ns = policy_emptied_ns(s, limit, amount.remade_ns);
 }
 
 /* Adds the term for max_in_flight of the tenant or, failing that, its tier. */

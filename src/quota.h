@@ -124,6 +124,15 @@ extern void quota_enter_write(const char *function);
 
 /* ---- clock.c ---- */
 
+/* An instant by all clocks there are, to be told from another one in any epoch. */
+typedef struct ClockStamp
+{
+	char		boot[40];		/* which boot of the machine, "" = not known */
+	int64		raw_ns;			/* CLOCK_MONOTONIC, means nothing elsewhere */
+	int64		now_ns;			/* quota clock, of its crash epoch */
+	TimestampTz real_us;		/* the machine's wall clock */
+} ClockStamp;
+
 extern int64 quota_now_ns(void);
 extern TimestampTz quota_wall_us(void);
 

@@ -25,6 +25,7 @@
  */
 #include "floor.h"
 #include "flow.h"
+#include "mark.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "shmem.h"
@@ -46,6 +47,9 @@ static bool
 is_idle(QuotaBucket *b, int64 now_ns)
 {
 	if (pg_atomic_read_u32(&b->pins) > 0)
+		return false;
+	/* its row is the worker's to free, or, of this database, mark_free_rows()'s */
+	if (b->mark.slow && b->mark.place.offset != 0)
 		return false;
 	if (quota_is_rate(b->kind))
 	{
@@ -223,6 +227,7 @@ quota_reclaim(void)
 {
 	int			freed = quota_sweep_gone() ? 1 : 0;
 
+	mark_free_rows();
 	freed += reclaim_buckets();
 	freed += reclaim_portions();
 	return freed + reclaim_slots() > 0;

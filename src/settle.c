@@ -15,6 +15,7 @@
 #include "credit.h"
 #include "error.h"
 #include "journal.h"
+#include "mark.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "utils/timestamp.h"
@@ -89,6 +90,7 @@ mark(int64 permit, Keep keep, const QuotaUnits *units, bool *has_hold,
 	permit_unlock(index);
 	if (result == PERMIT_BUSY)
 		quota_error_permit_busy(permit);
+	mark_secure();
 	return result == PERMIT_MARKED;
 }
 

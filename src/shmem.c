@@ -121,6 +121,7 @@ fill(void)
 		LWLockInitialize(&quota_slots[i].lock, locks[0].lock.tranche);
 		ConditionVariableInit(&quota_slots[i].load_cv);
 		pg_atomic_init_u64(&quota_slots[i].work_due_ns, (uint64) QUOTA_NEVER);
+		pg_atomic_init_u64(&quota_slots[i].marks_due_ns, 0);
 		pg_atomic_init_u32(&quota_slots[i].coming, 0);
 		pg_atomic_init_u64(&quota_slots[i].deadline_low, (uint64) DT_NOEND);
 		pg_atomic_init_u32(&quota_slots[i].following, 0);

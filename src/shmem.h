@@ -102,6 +102,7 @@ typedef struct QuotaSlot
 	pg_atomic_uint64 work_due_ns;	/* when a background worker is wanted */
 	int			worker_pid;		/* 0 = none; protected by lock */
 	pg_atomic_uint32 worker_runs;	/* that did all they had to */
+	pg_atomic_uint64 marks_due_ns;	/* when it is to look after marks */
 	int64		trim_position;	/* last job id looked at by the trimming of
 								 * history; the running worker's alone */
 	/* job_deadline.h; all but the first are the running worker's alone */
@@ -163,6 +164,7 @@ typedef struct QuotaShared
 	int64		crash_epoch;	/* random; rows born in it start full */
 	pg_atomic_uint64 active_since_ns;	/* first decision of this crash epoch;
 										 * 0 = none yet */
+	ClockStamp	active_at;		/* the same instant; set before that, then fixed */
 	pg_atomic_uint64 permit_serial;
 	QuotaHand	bucket_hand;	/* where idle buckets are looked for */
 	pg_atomic_uint64 parkings;	/* of flows, so far, closings of slots included */

@@ -68,6 +68,32 @@ typedef struct QuotaFarGate
 	QuotaGate	gate;
 } QuotaFarGate;
 
+/* Where a row of quota.marks is; an offset of 0: nowhere. */
+typedef struct MarkPlace
+{
+	uint32		block;
+	uint16		offset;
+} MarkPlace;
+
+/*
+ * Of a slow limit's bucket: what its row in quota.marks allows for.  See mark.c.
+ */
+typedef struct QuotaMark
+{
+	bool		slow;			/* nothing may be taken that the row doesn't say */
+	uint8		id[16];			/* of the row: a stable hash of the key */
+	MarkPlace	place;			/* of the row, where it was last */
+	int64		taken;			/* units taken so far; returns don't lower it */
+	int64		covered;		/* taken may rise to this, says the row, */
+	int64		marked_ns;		/* written then */
+	int64		returned;		/* units, since: the row says too much */
+	uint32		database_slot;	/* whose worker may be told, or QUOTA_NO_INDEX */
+	int64		capacity;		/* the rules as of the last decision */
+	BucketRate	rate;
+	uint32		changes;		/* of these, so far */
+	uint32		marked_changes; /* when the row was written */
+} QuotaMark;
+
 typedef struct QuotaBucket
 {
 	QuotaEntry	entry;
@@ -80,6 +106,7 @@ typedef struct QuotaBucket
 								 * QUOTA_NO_INDEX */
 
 	Meter		meter;			/* of a rate */
+	QuotaMark	mark;			/* of a slow one */
 
 	int64		used;			/* concurrency: units of permits out;
 								 * allowance: net units of this period */

@@ -287,3 +287,15 @@ sliding_is_full(const Sliding *s)
 {
 	return s->n == 0;
 }
+
+/* See meter.h. */
+void
+sliding_shift(Sliding *s, int64_t by_ns)
+{
+	s->settled_ns += by_ns;
+	for (int i = 0; i < s->n; i++)
+	{
+		s->entry[i].first_ns += by_ns;
+		s->entry[i].last_ns += by_ns;
+	}
+}

@@ -69,6 +69,7 @@ extern int64_t sliding_drain(const Sliding *s, int64_t n);
 extern bool sliding_take_joins(const Sliding *s, const SlidingTake *t);
 extern void sliding_take(Sliding *s, SlidingTake *t, int64_t n);
 extern void sliding_take_return(Sliding *s, SlidingTake *t, int64_t n);
+extern void sliding_shift(Sliding *s, int64_t by_ns);
 extern bool sliding_is_full(const Sliding *s);
 
 #endif							/* QUOTA_SLIDING_H */

@@ -109,6 +109,7 @@ fill_header(StateHeader *header)
 	memcpy(header->secret, quota_shared->secret, sizeof(header->secret));
 	header->crash_epoch = quota_shared->crash_epoch;
 	header->active_since_ns = pg_atomic_read_u64(&quota_shared->active_since_ns);
+	header->active_at = quota_shared->active_at;
 	header->permit_serial = pg_atomic_read_u64(&quota_shared->permit_serial);
 	header->events_lost = quota_shared->events_lost;
 	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)

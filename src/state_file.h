@@ -61,6 +61,7 @@ typedef struct StateHeader
 	uint8		secret[sizeof(((QuotaShared *) NULL)->secret)];
 	int64		crash_epoch;
 	uint64		active_since_ns;
+	ClockStamp	active_at;
 	uint64		permit_serial;
 	uint64		events_lost;
 	uint64		deleted_ns[QUOTA_N_GENERATIONS];

@@ -120,6 +120,7 @@ restore_buckets(State *state)
 		/* counted again from the permits that are restored */
 		bucket->held = 0;
 		bucket->giving = 0;
+		bucket->mark.database_slot = QUOTA_NO_INDEX;
 		if (bucket->kind == QUOTA_CONCURRENCY)
 			bucket->used = 0;
 		restore_charged_tenant(state, bucket);
@@ -227,6 +228,7 @@ state_restore(State *state)
 	memcpy(quota_shared->secret, header->secret, sizeof(header->secret));
 	quota_shared->crash_epoch = header->crash_epoch;
 	pg_atomic_init_u64(&quota_shared->active_since_ns, header->active_since_ns);
+	quota_shared->active_at = header->active_at;
 	pg_atomic_init_u64(&quota_shared->permit_serial, header->permit_serial);
 	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
 		pg_atomic_write_u64(&quota_shared->generations[i].deleted_ns,

@@ -220,3 +220,13 @@ window_is_full(const Window *w)
 {
 	return w->used == 0 && w->fresh;
 }
+
+/* See meter.h. */
+void
+window_shift(Window *w, int64_t by_ns)
+{
+	w->begin_ns += by_ns;
+	if (w->end_ns != INT64_MAX)
+		w->end_ns += by_ns;
+	w->settled_ns += by_ns;
+}

@@ -68,6 +68,7 @@ extern int64_t window_drain(const Window *w, int64_t n);
 extern bool window_take_joins(const Window *w, const WindowTake *t);
 extern void window_take(Window *w, WindowTake *t, int64_t n);
 extern void window_take_return(Window *w, WindowTake *t, int64_t n);
+extern void window_shift(Window *w, int64_t by_ns);
 extern bool window_is_full(const Window *w);
 
 #endif							/* QUOTA_WINDOW_H */

@@ -29,6 +29,7 @@
 #include "job.h"
 #include "job_deadline.h"
 #include "job_lapse.h"
+#include "mark.h"
 #include "miscadmin.h"
 #include "notify.h"
 #include "permit.h"
@@ -202,6 +203,13 @@ trim_keys(Run *run)
 	return trim_acquired(run->until_ns);
 }
 
+/* See mark.h. */
+static int64
+keep_marks(Run *run)
+{
+	return mark_walk_buckets(run->slot, run->until_ns);
+}
+
 static const struct
 {
 	Chore		chore;
@@ -211,6 +219,7 @@ static const struct
 	{fail_late_jobs, "failing jobs that were not started in time"},
 	{end_lapsed_jobs, "ending cancelled jobs whose lease is over"},
 	{expire_permits, "expiring permits"},
+	{keep_marks, "logging ahead for slow limits"},
 	{tell_shed, "telling of refused jobs"},
 	{write_events, "writing events"},
 	{send_notices, "telling of finished jobs"},
