@@ -51,7 +51,7 @@ SELECT quota_release(:first_p1);
 
 -- ---- key: the same answer, charged once ----
 SELECT quota_clock_advance('1 hour');
-INSERT INTO quota.providers (provider, safety) VALUES ('calls_k', 1);
+INSERT INTO quota.providers (provider, safety, share_reserve) VALUES ('calls_k', 1, 0);
 INSERT INTO quota.limits (provider, name, kind, amount, period, burst) VALUES
 	('calls_k', 'rate', 'token_bucket', 3600, '1 hour', 10),
 	('calls_k', 'flight', 'concurrency', 8, NULL, NULL);
@@ -114,7 +114,7 @@ SELECT quota_acquire('calls_a', 'calls_k', key => 'one');
 ROLLBACK;
 
 -- ---- not_before: exact, and spread over those refused (scenarios 3, 4) ----
-INSERT INTO quota.providers (provider, safety) VALUES ('calls_n', 1);
+INSERT INTO quota.providers (provider, safety, share_reserve) VALUES ('calls_n', 1, 0);
 INSERT INTO quota.limits (provider, name, endpoint, kind, unit, amount, period, burst, permit_lifetime) VALUES
 	('calls_n', 'third', 'rate', 'token_bucket', 'request', 3, '1 s', 1, '60 s'),
 	('calls_n', 'slow', 'two', 'token_bucket', 'request', 7, '1 minute', 2, '60 s'),
