@@ -154,13 +154,15 @@ SQL
 
 # Ends some backends one by one; in every second round the last one by a kill -9,
 # which makes the server start anew.
+my $ended = 0;
 for my $round (1 .. $rounds)
 {
 	my $bench = IPC::Run::start(
 		[
 			$node->installed_command('pgbench'), '-n', '-c', $clients, '-j', 2,
 			'-T', int($seconds / $rounds) + 1, "--random-seed=" . ($seed + $round),
-			'-h', $node->host, '-p', $node->port, @scripts, 'postgres'
+			# a name of its own: the environment gives it this test's
+			'-h', $node->host, '-p', $node->port, @scripts, 'dbname=postgres application_name=pgbench'
 		],
 		'>', \my $out, '2>', \my $err);
 	my $end = time() + $seconds / $rounds;
@@ -168,7 +170,7 @@ for my $round (1 .. $rounds)
 	while (time() < $end - 0.5)
 	{
 		my @pids = backends();
-		kill('TERM', $pids[ rand @pids ]) if @pids;
+		$ended += kill('TERM', $pids[ rand @pids ]) if @pids;
 		sleep(0.3);
 	}
 	my @pids = backends();
@@ -177,6 +179,8 @@ for my $round (1 .. $rounds)
 }
 
 # Every client has ended; the workers of quota have not.
+cmp_ok($ended, '>', $rounds, "backends were terminated: $ended");
+is(scalar(() = slurp_file($node->logfile) =~ /terminated by signal 9/g), int($rounds / 2), 'and some killed');
 is($node->safe_psql('postgres', <<'SQL'), '', 'no errors but those that are meant');
 SELECT action, state, min(message), count(*) FROM errors
 WHERE state NOT IN ('XX999',  -- rolled back on purpose
