@@ -130,6 +130,16 @@ SELECT quota_clock_advance('1 min');
 COMMIT;
 SELECT used, held FROM quota_balance('lease_b', 'lease');
 SELECT * FROM quota_audit();
+-- or before the release, while the hold is open still: its credits come back
+SELECT permit AS p FROM quota_acquire('lease_b', 'lease', n => 10) \gset
+SELECT used, held FROM quota_balance('lease_b', 'lease');
+BEGIN;
+SELECT calls FROM quota.holds WHERE permit = :p FOR UPDATE;	-- so that no worker has
+SELECT quota_clock_advance('1 min');
+SELECT quota_release(:p, 4);
+COMMIT;
+SELECT used, held FROM quota_balance('lease_b', 'lease');
+SELECT * FROM quota_audit();
 -- what was leased in the last period does not come back in this one
 SELECT quota_clock_advance(timestamptz '2026-03-31 23:59:50+00' - quota_clock());
 SELECT permit AS p FROM quota_acquire('lease_b', 'lease', n => 10) \gset

@@ -284,7 +284,7 @@ credit_resolve(int64 permit, bool billed, const QuotaUnits *units, bool marked)
 
 /* See credit.h. */
 bool
-credit_give_back(int64 permit, int32 n)
+credit_give_back(int64 permit, int32 n, bool marked)
 {
 	Carried		carried = {0};
 	HoldRow		hold;
@@ -300,7 +300,8 @@ credit_give_back(int64 permit, int32 n)
 		quota_error_range("n", n, 1, hold.calls);
 	if (n == hold.calls)
 		return credit_resolve(permit, false, NULL, false);
-	collect_carried(permit, &carried);
+	if (marked)
+		collect_carried(permit, &carried);
 	ledger = row_open(QUOTA_REL_LEDGER);
 	foreach(cell, held_entries(ledger, permit, hold.created_at))
 	{

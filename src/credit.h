@@ -78,10 +78,11 @@ extern bool credit_resolve(int64 permit, bool billed, const QuotaUnits *units,
 
 /*
  * Gives back n of the calls that a hold is for: all of them resolve it.  Of those that
- * the permit in shared memory has credits of, permit_give() has seen to the counters.
- * False when there is no open hold; 55P03, 22023 for more than there are.
+ * the permit in shared memory has credits of, permit_give() has seen to the counters if
+ * it has marked them.  False when there is no open hold; 55P03, 22023 for more than
+ * there are.
  */
-extern bool credit_give_back(int64 permit, int32 n);
+extern bool credit_give_back(int64 permit, int32 n, bool marked);
 
 /* As credit_resolve(), but writes entries of this kind, and does not throw 55P03. */
 extern HoldOutcome credit_finish(int64 permit, const char *kind, bool billed,

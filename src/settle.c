@@ -150,7 +150,7 @@ give_back(int64 permit, int32 n)
 	journal_reserve(1);
 	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
 	if (index == QUOTA_NO_INDEX)
-		return credit_give_back(permit, n);
+		return credit_give_back(permit, n, false);
 	calls = permit_calls(&quota_permits[index]);
 	may_hold = quota_permits[index].has_hold || quota_permits[index].restored;
 	if (n < calls)
@@ -163,7 +163,7 @@ give_back(int64 permit, int32 n)
 	if (n == calls)
 		return finish(permit, KEEP_NOTHING, NULL);
 	if (may_hold)
-		return credit_give_back(permit, n);
+		return credit_give_back(permit, n, result == PERMIT_MARKED);
 	return result == PERMIT_MARKED;
 }
 
