@@ -200,7 +200,7 @@ ROLLBACK;
 SELECT used FROM enforce_buckets WHERE limit_name = 'credits';
 SELECT quota_settle(:p, billed => false);
 SELECT used FROM enforce_buckets WHERE limit_name = 'credits';
-SELECT count(*) FROM quota.ledger WHERE provider = 'enforce_credit';
+SELECT count(*) FROM quota.ledger WHERE provider = 'enforce_credit' AND kind <> 'expire';
 SELECT * FROM quota_audit();
 -- made hard it has what the ledger says
 UPDATE quota.limits SET enforcement = 'hard' WHERE provider = 'enforce_credit';

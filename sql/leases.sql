@@ -41,11 +41,11 @@ BEGIN;
 SELECT quota_release(:p, 10);
 SELECT quota_release(:p, 5);
 SELECT * FROM lease_level;
-SELECT calls FROM quota.holds;
+SELECT calls FROM quota.holds WHERE provider = 'lease';
 COMMIT;
 SELECT * FROM lease_level;
 SELECT used, held, remaining FROM quota_balance('lease_a', 'lease');
-SELECT calls FROM quota.holds;
+SELECT calls FROM quota.holds WHERE provider = 'lease';
 SELECT * FROM quota_audit();
 -- a rollback undoes it, a savepoint too
 BEGIN;
