@@ -34,6 +34,40 @@ END $$;
 -- never more than 162 + 9 in any minute, and 162 in each one that follows
 SELECT pg_temp.calls(60), pg_temp.calls(60), pg_temp.calls(60);
 
+-- a pool of 1,000 calls a minute over 40 tenants: each may use all of it while others leave
+-- it, and 25 a minute are its own; one that uses less saves up 2 to 4 times as much
+INSERT INTO quota.tenants (tenant, tier) SELECT 'ex_pool_' || n, 'ex_starter' FROM generate_series(1, 40) n;
+INSERT INTO quota.providers (provider, safety) VALUES ('ex_pool', 1);
+INSERT INTO quota.limits (provider, name, amount, period, burst) VALUES ('ex_pool', 'pool', 1000, '1 minute', 250);
+-- so many minutes of all but the last tenant asking every 120 ms, of that one twice a minute
+CREATE FUNCTION pg_temp.pool(minutes int, tenants int) RETURNS TABLE (tenants_served bigint, fewest bigint, most bigint, total numeric)
+LANGUAGE plpgsql AS $$
+DECLARE got bigint[] := array_fill(0, ARRAY[40]);
+BEGIN
+	FOR step IN 1 .. minutes * 500 LOOP
+		PERFORM quota_clock_advance('120 ms');
+		FOR t IN 1 .. tenants LOOP
+			got[t] := got[t] + (SELECT granted FROM quota_acquire('ex_pool_' || t, 'ex_pool', n => 1));
+		END LOOP;
+		IF tenants > 1 AND step % 250 = 0 THEN
+			got[40] := got[40] + (SELECT granted FROM quota_acquire('ex_pool_40', 'ex_pool'));
+		END IF;
+	END LOOP;
+	RETURN QUERY SELECT count(*), min(g), max(g), sum(g) FROM unnest(got[1:39]) g WHERE g > 0;
+END $$;
+-- alone: as much as it asks for, 500 a minute
+SELECT * FROM pg_temp.pool(1, 1);
+-- 39 that want more than there is, whoever asks first: 25 a minute each, and a part of
+-- what the last one leaves
+SELECT quota_clock_advance('5 minutes');
+SELECT * FROM pg_temp.pool(1, 39);
+SELECT * FROM pg_temp.pool(5, 39);
+-- what the last one has saved up is there for it at once
+SELECT granted FROM quota_acquire('ex_pool_40', 'ex_pool', n => 200, partial => true);
+UPDATE quota.providers SET burst_multiplier = 4 WHERE provider = 'ex_pool';
+SELECT * FROM pg_temp.pool(6, 39);
+SELECT granted FROM quota_acquire('ex_pool_40', 'ex_pool', n => 200, partial => true);
+
 -- 100 a second, with 1,000 jobs of one tenant before one of each of two others
 INSERT INTO quota.tenants (tenant, tier) VALUES ('ex_import', 'ex_starter'), ('ex_small_1', 'ex_starter'), ('ex_small_2', 'ex_starter');
 INSERT INTO quota.providers (provider, safety) VALUES ('ex_mail', 1);

@@ -212,8 +212,15 @@ calls_that_fit(const QuotaBucket *b, const TermState *s, int64 leave)
 static int64
 calls_admitted(const TermState *s, int64 now_ns)
 {
-	return s->until_ns > now_ns ? 0
-		: calls_that_fit(&quota_buckets[s->bucket], s, s->leave);
+	const QuotaBucket *b = &quota_buckets[s->bucket];
+	int64		fit;
+	int64		over;
+
+	if (s->until_ns > now_ns)
+		return 0;
+	fit = calls_that_fit(b, s, s->leave);
+	over = fit <= s->within ? 0 : calls_that_fit(b, s, s->leave_over);
+	return fit <= s->within ? fit : Max(s->within, over);
 }
 
 /* Quota clock to wall clock. */
@@ -312,7 +319,7 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 
 	memset(s, 0, sizeof(*s));
 	s->reason = QUOTA_OK;
-	s->fit = QUOTA_NEVER;
+	s->fit = s->within = QUOTA_NEVER;
 	s->portion = QUOTA_NO_INDEX;
 	s->cost = term_cost(term, ask);
 	s->charged = s->cost > 0 || is_measured_later(plan, term, ask);

@@ -261,7 +261,7 @@ look_at_portion(const QuotaPlan *plan, const QuotaTerm *term, TermState *s,
 		? portion_stand(&b->portions, p, plan->weight_milli, &b->portion_rules,
 						term->meter.rate, term->capacity, s->cost, n, now_ns)
 		: portion_flight_stand(&b->portions, p, plan->weight_milli,
-							   &b->portion_rules, term->capacity, s->cost * n);
+							   &b->portion_rules, term->capacity, s->cost, n);
 }
 
 /* See floor.h. */
@@ -287,6 +287,8 @@ floor_look(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
 		return;
 	if (s->stand.leave > s->leave || s->stand.until_ns > Max(s->until_ns, now_ns))
 		s->floor_reason = QUOTA_SHARE_EXCEEDED;
+	s->within = s->stand.within;
+	s->leave_over = Max(s->leave, s->stand.leave_over);
 	s->leave = Max(s->leave, s->stand.leave);
 	s->until_ns = Max(s->until_ns, s->stand.until_ns);
 }

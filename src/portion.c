@@ -23,7 +23,8 @@
  *	while the limit holds less than the reserve.
  *
  * ITS TURN.  What is over is divided again, by start-time fair queueing (fair.h):
- * who is served moves on by cost over weight, who has been away joins at turn_now.
+ * who is served moves on by cost over weight, who has been away joins at turn_now, the turn
+ * of who is first of those that wait.
  * Who is refused leaves a claim until it asks again or the window is over.  A call
  * leaves as much as all claims of a lesser turn ask for.  So it does not matter who
  * asks more often.
@@ -232,6 +233,19 @@ over_share(const Portions *ps, const Portion *p, int64_t weight_milli,
 		by_weight(cost * (n - 1), weight_milli) - ps->share_now;
 }
 
+/* So many calls of it are within its share. */
+static int64_t
+calls_within(const Portions *ps, const Portion *p, int64_t weight_milli,
+			 const PortionRules *rules, int64_t cost)
+{
+	fair_time	left = -over_share(ps, p, weight_milli, rules, cost, 1);
+	fair_time	more = left / by_weight(cost, weight_milli);
+
+	if (left < 0)
+		return 0;
+	return more < INT64_MAX ? (int64_t) more + 1 : INT64_MAX;
+}
+
 /* ---- turns ---- */
 
 /* The turn of a call made now. */
@@ -249,6 +263,25 @@ sooner(const Portions *ps, const Portion *p)
 
 	return p == NULL || p->turn <= ps->turn_now ? none
 		: claims_before(ps, p->turn);
+}
+
+/*
+ * The turn of who is first, of a call and the claims made within the time in which
+ * the limit refills by all of them: whoever could use its share asks as often.
+ */
+static fair_time
+first_turn(const Portions *ps, const Portion *p, BucketRate rate, int64_t cost,
+		   int64_t now_ns)
+{
+	fair_time	turn = turn_of(ps, p);
+	int64_t		round_ns;
+	const Portion *first;
+
+	if (ps->claims == NULL)
+		return turn;
+	round_ns = portion_refill_ns(rate, ps->claims->sum + cost);
+	first = claims_soonest(ps, now_ns - round_ns - 1);
+	return first == NULL || first == p || first->turn > turn ? turn : first->turn;
 }
 
 /* See portion.h. */
@@ -273,7 +306,7 @@ static PortionStand
 stand(const Portions *ps, const Portion *p, int64_t reserve, BucketRate rate,
 	  int64_t capacity, int64_t cost, int64_t n, int64_t now_ns)
 {
-	PortionStand s = {0, reserve > 0, false, reserve, INT64_MIN};
+	PortionStand s = {.over = reserve > 0, .leave = reserve, .until_ns = INT64_MIN};
 	ClaimsBefore before = sooner(ps, p);
 	int64_t		room = capacity - cost * (n + 1);
 	int64_t		recent_ns;
@@ -282,9 +315,8 @@ stand(const Portions *ps, const Portion *p, int64_t reserve, BucketRate rate,
 	if (before.units > 0)
 	{
 		recent_ns = before.newest_ns + portion_refill_ns(rate, cost) + 1;
-		s.yields = recent_ns > now_ns;
 		s.leave += before.units;
-		if (s.yields && s.leave > room)
+		if (recent_ns > now_ns && s.leave > room)
 			s.until_ns = recent_ns;
 	}
 	if (s.leave > room)
@@ -298,13 +330,18 @@ portion_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
 			  const PortionRules *rules, BucketRate rate, int64_t capacity,
 			  int64_t cost, int64_t n, int64_t now_ns)
 {
-	bool		over = over_share(ps, p, weight_milli, rules, cost, n) > 0 &&
-		others_refused_ns(ps, p, rules->window_ns, now_ns) != INT64_MIN;
-
+	bool		wanted = others_refused_ns(ps, p, rules->window_ns, now_ns) != INT64_MIN;
+	int64_t		within = wanted
+		? calls_within(ps, p, weight_milli, rules, cost) : INT64_MAX;
+	bool		over = n > within;
 	PortionStand s = stand(ps, p, over ? rules->reserve : 0, rate, capacity, cost, n,
 						   now_ns);
 
+	s.within = within;
+	s.leave_over = over || !wanted ? s.leave
+		: stand(ps, p, rules->reserve, rate, capacity, cost, n, now_ns).leave;
 	s.share = share_of_all(ps, p, weight_milli);
+	s.first = first_turn(ps, p, rate, cost, now_ns);
 	return s;
 }
 
@@ -397,14 +434,15 @@ portion_take(Portions *ps, Portion *p, int64_t weight_milli,
 {
 	fair_time	turn = turn_of(ps, p);
 	fair_time	used;
+	int64_t		within;
 
 	ask(ps, p, weight_milli, now_ns);
 	used = share_used(ps, p, weight_milli, rules, cost);
-	p->used = used <= ps->share_now ? used + by_weight(cost * n, weight_milli)
-		: used;
-	p->turn = next_turn(ps, turn, by_weight(cost * n, weight_milli), s->yields);
-	if (!s->yields)
-		ps->turn_now = turn;
+	within = calls_within(ps, p, weight_milli, rules, cost);
+	p->used = used + by_weight(cost * (n < within ? n : within), weight_milli);
+	if (s->first > ps->turn_now)
+		ps->turn_now = s->first;
+	p->turn = next_turn(ps, turn, by_weight(cost * n, weight_milli), s->first < turn);
 }
 
 /*
@@ -437,20 +475,26 @@ portion_forget(Portions *ps, Portion *p)
 /* See portion.h. */
 PortionStand
 portion_flight_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
-					 const PortionRules *rules, int64_t capacity, int64_t units)
+					 const PortionRules *rules, int64_t capacity, int64_t cost,
+					 int64_t n)
 {
-	PortionStand s = {0, false, false, 0, INT64_MIN};
+	PortionStand s = {.within = INT64_MAX, .until_ns = INT64_MIN};
 	int64_t		in_flight = p == NULL ? 0 : p->in_flight;
+	fair_time	room = (fair_time) capacity * weight_milli /
+		weight_with(ps, p, weight_milli) - in_flight;
+	int64_t		within = room > 0 ? (int64_t) (room / cost) : 0;
 	ClaimsBefore before;
 
 	s.share = share_of_all(ps, p, weight_milli);
-	s.over = (fair_time) (in_flight + units) * weight_with(ps, p, weight_milli)
-		> (fair_time) capacity * weight_milli;
-	if (!s.over || rules->reserve == 0)
+	s.over = n > within;
+	if (rules->reserve == 0)
 		return s;
-	before = claims_before(ps, by_weight(in_flight, weight_milli));
-	s.yields = before.units > 0;
-	if (s.yields)
+	before = claims_before(ps, by_weight(in_flight + cost * within, weight_milli));
+	if (before.units == 0)
+		return s;
+	s.within = within;
+	s.leave_over = capacity;
+	if (s.over)
 		s.until_ns = before.newest_ns + rules->window_ns;
 	return s;
 }

@@ -70,8 +70,11 @@ typedef struct PortionStand
 {
 	int64_t		share;			/* its part of the limit, of 1000000 */
 	bool		over;			/* beyond its share, while others want theirs */
-	bool		yields;			/* somebody before it has just been refused */
+	fair_time	first;			/* turn of who is first, of it and those that wait */
 	int64_t		leave;			/* units the last of the calls must leave */
+	int64_t		within;			/* so many calls are within its share, and the last
+								 * of more calls */
+	int64_t		leave_over;		/* must leave this */
 	int64_t		until_ns;		/* it isn't admitted before that; INT64_MIN = now */
 } PortionStand;
 
@@ -112,7 +115,8 @@ extern int64_t portion_refill_ns(BucketRate rate, int64_t units);
 extern PortionStand portion_flight_stand(const Portions *ps, const Portion *p,
 										 int64_t weight_milli,
 										 const PortionRules *rules,
-										 int64_t capacity, int64_t units);
+										 int64_t capacity, int64_t cost,
+										 int64_t n);
 extern void portion_flight_refuse(Portions *ps, Portion *p,
 								  int64_t weight_milli, int64_t units,
 								  int64_t now_ns);

@@ -169,3 +169,21 @@ claims_before(const Portions *ps, fair_time turn)
 	}
 	return found;
 }
+
+/* See portion_claims.h. */
+const Portion *
+claims_soonest(const Portions *ps, int64_t since_ns)
+{
+	const Portion *node = ps->claims;
+
+	while (node != NULL)
+	{
+		if (node->left != NULL && node->left->newest_ns >= since_ns)
+			node = node->left;
+		else if (node->asked_ns >= since_ns)
+			break;
+		else
+			node = node->right;
+	}
+	return node;
+}

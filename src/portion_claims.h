@@ -18,5 +18,7 @@ extern void claims_add(Portions *ps, Portion *p, int64_t units, int64_t now_ns);
 /* Does nothing when it has none. */
 extern void claims_remove(Portions *ps, Portion *p);
 extern ClaimsBefore claims_before(const Portions *ps, fair_time turn);
+/* Whose turn is the soonest of claims made since then; NULL = there is none. */
+extern const Portion *claims_soonest(const Portions *ps, int64_t since_ns);
 
 #endif							/* QUOTA_PORTION_CLAIMS_H */

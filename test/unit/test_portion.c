@@ -401,7 +401,7 @@ UNIT_TEST(aborted_calls_do_not_count)
 	run(0, 2 * SECOND);
 	/* of a hundred calls at once its turn would be a second late */
 	portion_take(&portions, &a->portion, 1000, &rules,
-				 &(PortionStand) {.yields = true}, 1, 100, 2 * SECOND);
+				 &(PortionStand) {0}, 1, 100, 2 * SECOND);
 	portion_return(&portions, &a->portion, 100);
 	a->got = b->got = 0;
 	run(2 * SECOND, 3 * SECOND);
@@ -520,7 +520,7 @@ fly(Tenant *t, int64_t *free_places, int64_t now_ns)
 
 	portions_settle(&portions, &rules, (BucketRate) {0, 1}, 0, now_ns);
 	s = portion_flight_stand(&portions, &t->portion, t->weight_milli, &rules,
-							 10, 1);
+							 10, 1, 1);
 	if (*free_places < 1 || s.until_ns > now_ns)
 	{
 		portion_flight_refuse(&portions, &t->portion, t->weight_milli, 1, now_ns);
