@@ -97,6 +97,11 @@ acquire('month');
 my $level = level('month');
 cmp_ok($level, '<=', 700, 'none of the 300 is there again');
 cmp_ok($level, '>=', 700 - 1000 / 32 - 1, 'at most a slice is lost');
+is(acquire('month', 9), 'ok', 'a call that the mark covers');
+kill_backend();
+acquire('month');
+cmp_ok(level('month'), '<=', $level - 10, 'is not forgotten');
+$level = level('month');
 my $left = $level;
 for my $i (1 .. 5)
 {
@@ -249,6 +254,8 @@ $node->poll_query_until('postgres',
   or die 'some row is not freed';
 ok(1, 'rows of full buckets are freed');
 psql_value($node, 'SELECT quota_clock_set(NULL)');
+# which is not waited for to be on disk
+psql_value($node, 'CHECKPOINT');
 crash($node);
 is(acquire('day'), 'ok', 'and full they are after a crash');
 
