@@ -22,6 +22,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "policy_amount.h"
+#include "policy_cost.h"
 #include "policy_slow.h"
 #include "utils/memutils.h"
 
@@ -36,95 +37,6 @@ typedef struct Draft
 	int			n;
 	QuotaTerm	terms[QUOTA_MAX_TERMS];
 } Draft;
-
-/* ---- costs ---- */
-
-/* Same endpoint, or a row for all of them if "all"? */
-static bool
-cost_applies(const PolicyCost *c, const char *endpoint, bool all)
-{
-	if (all)
-		return c->endpoint == NULL;
-	return c->endpoint != NULL && endpoint != NULL &&
-		strcmp(c->endpoint, endpoint) == 0;
-}
-
-/* Cost of one call in a unit: of its endpoint, else of all, else 1 or 0. */
-static int64
-cost_of(const PolicySource *s, const char *unit)
-{
-	for (int all = 0; all <= 1; all++)
-	{
-		ListCell   *lc;
-
-		foreach(lc, s->provider->costs)
-		{
-			const PolicyCost *c = lfirst(lc);
-
-			if (strcmp(c->unit, unit) == 0 &&
-				cost_applies(c, s->call->endpoint, all))
-				return c->cost;
-		}
-	}
-	return strcmp(unit, "request") == 0 ? 1 : 0;
-}
-
-/* May the unit cost nothing at some endpoint of the provider? */
-static bool
-ever_free(const PolicyProvider *provider, const char *unit)
-{
-	ListCell   *lc;
-
-	if (strcmp(unit, "request") != 0)
-		return true;
-	foreach(lc, provider->costs)
-	{
-		const PolicyCost *c = lfirst(lc);
-
-		if (c->cost == 0 && strcmp(c->unit, unit) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* The most that a call of the provider costs by quota.costs, 0 = not known. */
-static int64
-dearest_at(const PolicyProvider *provider, const char *unit)
-{
-	int64		dearest = strcmp(unit, "request") == 0 ? 1 : 0;
-	ListCell   *lc;
-
-	foreach(lc, provider->costs)
-	{
-		const PolicyCost *c = lfirst(lc);
-
-		if (strcmp(c->unit, unit) == 0)
-			dearest = Max(dearest, c->cost);
-	}
-	return dearest;
-}
-
-/* The same of all calls that the limit may count: 0 if some provider tells none. */
-static int64
-dearest_of(const PolicySource *s, const PolicyLimit *limit)
-{
-	int64		dearest = 0;
-	bool		known = true;
-	HASH_SEQ_STATUS status;
-	PolicyProvider *provider;
-
-	if (limit->provider)
-		return dearest_at(s->provider, limit->unit);
-	hash_seq_init(&status, s->rules->providers);
-	while ((provider = hash_seq_search(&status)) != NULL)
-	{
-		int64		here = dearest_at(provider, limit->unit);
-
-		known &= here > 0;
-		dearest = Max(dearest, here);
-	}
-	return known ? dearest : 0;
-}
 
 /* ---- identities ---- */
 
@@ -297,7 +209,7 @@ is_wide(const PolicySource *s, const PolicyLimit *limit)
 		limit->enforcement != QUOTA_HARD)
 		return false;
 	return limit->kind == QUOTA_CONCURRENCY ||
-		!ever_free(s->provider, limit->unit);
+		!policy_ever_free(s->provider, limit->unit);
 }
 
 /* Longest, and shortest unless it is given, window of active tenants. */
@@ -366,7 +278,7 @@ fill_meter(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit,
 	if (limit->kind != QUOTA_LEAKY_BUCKET)
 		return;
 	rules->largest = amount->per_period;
-	rules->dearest = dearest_of(s, limit);
+	rules->dearest = policy_dearest_of(s, limit);
 	/* a call that measures its units itself may cost all that one may */
 	if (rules->dearest == 0 || rules->dearest > amount->per_period)
 		rules->dearest = amount->per_period;
@@ -386,7 +298,7 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	if (!account_matches(limit, s->provider) || !endpoint_matches(limit, s->call) ||
 		!per_matches(limit, s->call))
 		return;
-	cost = limit->kind == QUOTA_CONCURRENCY ? 1 : cost_of(s, limit->unit);
+	cost = limit->kind == QUOTA_CONCURRENCY ? 1 : policy_cost_of(s, limit->unit);
 	if (cost == 0 && strcmp(limit->unit, "request") == 0)
 		return;
 	tier = s->tier ? applicable(s->tier->overrides, limit) : NULL;
@@ -526,7 +438,7 @@ fill_plan(QuotaPlan *plan, const PolicySource *s)
 	plan->rank = s->rank;
 	plan->headroom_milli = s->headroom_milli;
 	plan->max_lifetime_ns = longest_lifetime(s);
-	plan->share_cost = Max(cost_of(s, s->provider->share_unit), 1);
+	plan->share_cost = Max(policy_cost_of(s, s->provider->share_unit), 1);
 	plan->lease_ns = s->provider->lease_ns;
 	plan->lost_refunds = s->provider->lost_refunds;
 }
