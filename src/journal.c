@@ -30,7 +30,8 @@
  * one needs no lock.  A permit that was extended may end before the transaction
  * does; it is found again by its id.
  *
- * The callbacks are in journal_end.c.
+ * What is only told at the end is recorded by journal_note.c; the callbacks are in
+ * journal_end.c.
  */
 #include "journal_records.h"
 
@@ -41,29 +42,17 @@
 #include "mark.h"
 #include "utils/memutils.h"
 
-/*
- * Notes of many flows in turn find their record by this; those for either end of
- * the transaction and those for COMMIT alone take turns, so each has its own.
- */
-#define NOTE_HINTS 16384
+/* Takes of many buckets in turn, of different users for example, find theirs by this. */
+#define TAKE_HINTS 16384
 
 JournalRecord *journal_records;
 int			journal_nrecords;
 static int	max_records;
 uint32		journal_taken_head = QUOTA_NO_INDEX;
 uint32		journal_marked_head = QUOTA_NO_INDEX;
-static int	note_hints[NOTE_HINTS][2];
-/* So do takes of many buckets in turn, of different users for example. */
-#define TAKE_HINTS 16384
 static int	take_hints[TAKE_HINTS];
-static int	deadline_hints[2][2];
 static int	claim_hint;			/* the claim whose job was finished last */
 static int *claim_places;		/* max_records hints by job id: its claim */
-
-/* Jobs of many batches in turn find the record of theirs by this. */
-#define LEAVE_HINTS 256
-
-static int	leave_hints[LEAVE_HINTS];
 
 /* Above this many, memory is given back when the transaction ends. */
 #define KEEP_RECORDS 1024
@@ -113,9 +102,9 @@ journal_reserve(int n)
 	resize_claim_places(size);
 }
 
-/* A new record at the end. */
-static JournalRecord *
-append(JournalRecordType type, uint32 object)
+/* See journal_records.h. */
+JournalRecord *
+journal_append(JournalRecordType type, uint32 object)
 {
 	JournalRecord *r = &journal_records[journal_nrecords++];
 
@@ -128,9 +117,9 @@ append(JournalRecordType type, uint32 object)
 	return r;
 }
 
-/* A record of the present subtransaction, of this type and object. */
-static bool
-matches(int position, JournalRecordType type, uint32 object)
+/* See journal_records.h. */
+bool
+journal_matches(int position, JournalRecordType type, uint32 object)
 {
 	return position >= 0 && position < journal_nrecords &&
 		journal_records[position].type == type &&
@@ -168,7 +157,7 @@ find_take(JournalRecordType type, uint32 bucket, uint32 portion, bool alone)
 {
 	int			position = *take_hint(bucket, portion);
 
-	return !alone && matches(position, type, bucket) &&
+	return !alone && journal_matches(position, type, bucket) &&
 		!journal_records[position].alone ? &journal_records[position] : NULL;
 }
 
@@ -180,7 +169,7 @@ append_take(JournalRecordType type, uint32 bucket, uint32 portion, bool alone)
 
 	if (!alone)
 		*take_hint(bucket, portion) = journal_nrecords;
-	r = append(type, bucket);
+	r = journal_append(type, bucket);
 	r->alone = alone;
 	memset(&r->u, 0, sizeof(r->u));
 	pg_atomic_fetch_add_u32(&quota_buckets[bucket].pins, 1);
@@ -212,10 +201,10 @@ journal_lead(uint32 share, uint32 *hint)
 {
 	JournalRecord *r;
 
-	if (matches((int) *hint, RECORD_LEAD, share))
+	if (journal_matches((int) *hint, RECORD_LEAD, share))
 		return &journal_records[*hint].u.lead;
 	*hint = (uint32) journal_nrecords;
-	r = append(RECORD_LEAD, share);
+	r = journal_append(RECORD_LEAD, share);
 	memset(&r->u.lead, 0, sizeof(r->u.lead));
 	pg_atomic_fetch_add_u32(&quota_shares[share].pins, 1);
 	return &r->u.lead;
@@ -243,7 +232,7 @@ void
 journal_adjust(uint32 bucket, int64 n)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
-	JournalRecord *r = append(RECORD_ADJUST, bucket);
+	JournalRecord *r = journal_append(RECORD_ADJUST, bucket);
 
 	pg_atomic_fetch_add_u32(&b->pins, 1);
 	r->u.adjust.taken = Max(n, 0);
@@ -258,7 +247,7 @@ void
 journal_claim(const JournalClaim *claim, JournalMark mark)
 {
 	int			ntakes = journal_nrecords - mark.nrecords;
-	JournalRecord *r = append(RECORD_CLAIM, claim->flow);
+	JournalRecord *r = journal_append(RECORD_CLAIM, claim->flow);
 
 	r->u.c.claim = *claim;
 	r->u.c.ntakes = ntakes;
@@ -325,78 +314,13 @@ journal_claim_spent(int64 job)
 			return;
 }
 
-/* Two notes for one flow become one. */
-static void
-merge_note(JournalNote *into, const JournalNote *note)
-{
-	if (note->lo <= note->hi)
-	{
-		bool		none = into->lo > into->hi;
-
-		into->lo = none ? note->lo : Min(into->lo, note->lo);
-		into->hi = none ? note->hi : Max(into->hi, note->hi);
-	}
-	into->depth += note->depth;
-	into->in_flight += note->in_flight;
-	into->completed += note->completed;
-	into->cost += note->cost;
-	into->places += note->places;
-	if (note->due_ns == QUOTA_NEVER)
-		return;
-	into->place = into->due_ns == QUOTA_NEVER ? note->place
-		: Min(into->place, note->place);
-	into->due_ns = Min(into->due_ns, note->due_ns);
-}
-
-/* See journal.h. */
-void
-journal_note(uint32 flow, const JournalNote *note)
-{
-	int		   *hint = &note_hints[flow % NOTE_HINTS][note->on_abort];
-
-	if (note->places != 0)
-		flow_add_places(&quota_flows[flow], note->places);
-	if (matches(*hint, RECORD_NOTE, flow) &&
-		journal_records[*hint].u.note.on_abort == note->on_abort &&
-		journal_records[*hint].u.note.gone == note->gone)
-	{
-		merge_note(&journal_records[*hint].u.note, note);
-		return;
-	}
-	*hint = journal_nrecords;
-	append(RECORD_NOTE, flow)->u.note = *note;
-	pg_atomic_fetch_add_u32(&quota_flows[flow].pins, 1);
-}
-
-/* Takes up to n places off the record; how many. */
-static int64
-places_back(int position, uint32 flow, int64 n)
-{
-	if (n == 0 || !matches(position, RECORD_NOTE, flow))
-		return 0;
-	n = Min(n, journal_records[position].u.note.places);
-	journal_records[position].u.note.places -= n;
-	return n;
-}
-
-/* See journal.h.  The record is the flow's newest, unless others have its hint. */
-void
-journal_places_back(uint32 flow, int64 n)
-{
-	int64		left = n - places_back(note_hints[flow % NOTE_HINTS][false], flow, n);
-
-	for (int i = journal_nrecords - 1; i >= 0 && left > 0; i--)
-		left -= places_back(i, flow, left);
-	flow_add_places(&quota_flows[flow], left - n);
-}
-
 /* The newest record extended the permit to this end. */
 static bool
 was_extended(uint32 permit, int64 end_ns)
 {
 	const JournalRecord *r;
 
-	if (!matches(journal_nrecords - 1, RECORD_EXTEND, permit))
+	if (!journal_matches(journal_nrecords - 1, RECORD_EXTEND, permit))
 		return false;
 	r = &journal_records[journal_nrecords - 1];
 	return r->u.extend.id == quota_permits[permit].id &&
@@ -411,7 +335,7 @@ journal_permit_extended(uint32 permit, int64 before_ns)
 
 	if (!was_extended(permit, before_ns))
 	{
-		JournalRecord *r = append(RECORD_EXTEND, permit);
+		JournalRecord *r = journal_append(RECORD_EXTEND, permit);
 
 		r->u.extend.id = p->id;
 		r->u.extend.extension = quota_slots[p->owner].extension;
@@ -424,7 +348,7 @@ journal_permit_extended(uint32 permit, int64 before_ns)
 void
 journal_permit_given(uint32 permit, int32 n)
 {
-	JournalRecord *r = append(RECORD_GIVE, permit);
+	JournalRecord *r = journal_append(RECORD_GIVE, permit);
 
 	r->u.leave.id = quota_permits[permit].id;
 	r->u.leave.n = n;
@@ -456,82 +380,26 @@ journal_permit_spent(uint32 permit)
 	quota_permits[permit].spent = true;
 }
 
-/* See journal.h. */
-void
-journal_finished(uint32 flow, uint32 database_slot, int64 job, uint8 state)
-{
-	JournalRecord *r = append(RECORD_FINISHED, flow);
-
-	r->u.finished.job = job;
-	r->u.finished.database_slot = database_slot;
-	r->u.finished.state = state;
-	pg_atomic_fetch_add_u32(&quota_flows[flow].pins, 1);
-}
-
-/* See journal.h. */
-void
-journal_deadline(uint32 database_slot, TimestampTz start_before,
-				 bool on_commit, bool on_abort)
-{
-	int		   *hint = &deadline_hints[on_commit][on_abort];
-	JournalRecord *r;
-
-	if (matches(*hint, RECORD_DEADLINE, database_slot) &&
-		journal_records[*hint].u.deadline.on_commit == on_commit &&
-		journal_records[*hint].u.deadline.on_abort == on_abort)
-	{
-		r = &journal_records[*hint];
-		r->u.deadline.start_before = Min(r->u.deadline.start_before, start_before);
-		return;
-	}
-	*hint = journal_nrecords;
-	r = append(RECORD_DEADLINE, database_slot);
-	r->u.deadline.start_before = start_before;
-	r->u.deadline.on_commit = on_commit;
-	r->u.deadline.on_abort = on_abort;
-}
-
 /* The bucket is LOADING by us. */
 void
 journal_loading_bucket(uint32 bucket)
 {
-	append(RECORD_LOAD_BUCKET, bucket);
+	journal_append(RECORD_LOAD_BUCKET, bucket);
 	pg_atomic_fetch_add_u32(&quota_buckets[bucket].pins, 1);
-}
-
-/* See journal.h. */
-void
-journal_batch_left(int64 batch)
-{
-	uint32		tag = (uint32) (batch & ((1 << QUOTA_PERMIT_INDEX_BITS) - 1));
-	int		   *hint = &leave_hints[tag % LEAVE_HINTS];
-	JournalRecord *r;
-
-	if (matches(*hint, RECORD_LEAVE, tag) &&
-		journal_records[*hint].u.leave.id == batch)
-	{
-		journal_records[*hint].u.leave.n++;
-		return;
-	}
-	*hint = journal_nrecords;
-	r = append(RECORD_LEAVE, tag);
-	r->u.leave.id = batch;
-	r->u.leave.n = 1;
-	r->u.leave.extension = quota_catalog()->extension;
 }
 
 /* The database's flows are LOADING by us. */
 void
 journal_loading_queue(uint32 database_slot)
 {
-	append(RECORD_LOAD_QUEUE, database_slot);
+	journal_append(RECORD_LOAD_QUEUE, database_slot);
 }
 
 /* The database's jobs are being counted by us. */
 void
 journal_counting_queue(uint32 database_slot)
 {
-	append(RECORD_COUNT_QUEUE, database_slot);
+	journal_append(RECORD_COUNT_QUEUE, database_slot);
 }
 
 /* The newest load or count succeeded; its record must not undo it. */

@@ -1,7 +1,7 @@
 /*
  * journal_records.h
- *		Between journal.c, which records, and journal_end.c, which undoes and
- *		commits: the records of the open transaction.
+ *		Between journal.c and journal_note.c, which record, and journal_end.c, which
+ *		undoes and commits: the records of the open transaction.
  */
 #ifndef QUOTA_JOURNAL_RECORDS_H
 #define QUOTA_JOURNAL_RECORDS_H
@@ -92,6 +92,12 @@ extern JournalRecord *journal_records;
 extern int	journal_nrecords;
 extern uint32 journal_taken_head;
 extern uint32 journal_marked_head;
+
+/* A new record at the end, for which room was reserved. */
+extern JournalRecord *journal_append(JournalRecordType type, uint32 object);
+
+/* A record of the present subtransaction, of this type and object. */
+extern bool journal_matches(int position, JournalRecordType type, uint32 object);
 
 /* The transaction is over: nothing is recorded any more. */
 extern void journal_clear(void);
