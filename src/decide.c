@@ -10,7 +10,8 @@
  * full table, is reported to the caller, who helps without the lock and asks
  * again.
  *
- * What a limit says for itself is in examine.c, what a yes takes in charge.c.
+ * What a limit says for itself is in examine.c, what a yes takes in charge.c, what
+ * statistics and events tell of the outcome in outcome.c.
  */
 #include "decide.h"
 
@@ -18,7 +19,6 @@
 #include "credit.h"
 #include "enforce.h"
 #include "error.h"
-#include "event.h"
 #include "examine.h"
 #include "floor.h"
 #include "flow_gate.h"
@@ -26,6 +26,7 @@
 #include "journal.h"
 #include "mark.h"
 #include "miscadmin.h"
+#include "outcome.h"
 #include "permit.h"
 #include "spread.h"
 #include "utils/inval.h"
@@ -260,44 +261,6 @@ refuse(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 
 /* ---- the outcome ---- */
 
-/* The first refusal of an allowance in a period is an event. */
-static void
-tell_exhausted(const QuotaPlan *plan, const QuotaExhausted *e, QuotaBucket *b)
-{
-	char		detail[QUOTA_NAME_LEN + 128];
-
-	if (b->told_us == b->period_start_us)
-		return;
-	b->told_us = b->period_start_us;
-	snprintf(detail, sizeof(detail),
-			 "limit %s: " INT64_FORMAT " needed, " INT64_FORMAT " of " INT64_FORMAT " left",
-			 b->limit_name, e->needed, e->remaining, b->capacity);
-	quota_event(MyDatabaseId, "exhausted", plan->provider, plan->tenant, detail);
-}
-
-/* Statistics of tenant and buckets, and the event of an exhausted allowance. */
-static void
-count_outcome(QuotaPlan *plan, const TermState *states, const QuotaVerdict *v)
-{
-	QuotaTenant *t = &quota_tenants[plan->tenant_index];
-
-	if (v->granted > 0)
-	{
-		t->admitted += v->granted;
-		return;
-	}
-	t->refused[v->reason]++;
-	for (int i = 0; i < v->nexhausted; i++)
-	{
-		const QuotaExhausted *e = &v->exhausted[i];
-		QuotaBucket *b = &quota_buckets[states[e->term].bucket];
-
-		b->refused++;
-		if (e->reason == QUOTA_QUOTA_EXHAUSTED)
-			tell_exhausted(plan, e, b);
-	}
-}
-
 /* A direct call was admitted: it counts in the tenant's share of jobs. */
 static void
 count_direct(QuotaPlan *plan, const QuotaAsk *ask)
@@ -409,10 +372,9 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 		: possible == QUOTA_NEVER ? QUOTA_NEVER : possible - v->granted;
 	if (is_counted(ask, v))
 	{
-		count_outcome(plan, states, v);
+		outcome_count(plan, states, v, now_ns);
 		if (v->granted == 0 && !plan->suspended)
 			floor_refused(plan, states, least, now_ns);
-		enforce_count(plan, states, v, now_ns);
 		if (v->limiting >= 0 && v->granted == 0 && !ask->is_job)
 			spread_refusal(&plan->terms[v->limiting], &states[v->limiting],
 						   least, now_ns, v);

@@ -6,8 +6,6 @@
 #include "enforce.h"
 
 #include "credit.h"
-#include "event.h"
-#include "miscadmin.h"
 
 /*
  * A bucket that keeps crossing its limit and coming back is told of no more often
@@ -77,39 +75,6 @@ enforce_judge(const QuotaPlan *plan, TermState *states, int granted, int asked,
 		s->over = s->would_fit < n;
 		if (s->over && granted > 0 && plan->terms[i].enforcement == QUOTA_SOFT)
 			name_soft(i, s, v);
-	}
-}
-
-/* A soft limit is crossed: an event, unless it was told. */
-static void
-tell_soft(const QuotaPlan *plan, const TermState *s, int granted, int64 now_ns)
-{
-	QuotaBucket *b = &quota_buckets[s->bucket];
-	char		detail[QUOTA_NAME_LEN + 128];
-
-	if (b->kind == QUOTA_ALLOWANCE ? b->soft_told_us == b->period_start_us
-		: b->soft_told_ns != 0)
-		return;
-	b->soft_told_us = b->period_start_us;
-	b->soft_told_ns = Max(now_ns, 1);
-	snprintf(detail, sizeof(detail),
-			 "limit %s: " INT64_FORMAT " needed, " INT64_FORMAT " of " INT64_FORMAT " left",
-			 b->limit_name, s->cost * granted, Max(s->level, 0), b->capacity);
-	quota_event(MyDatabaseId, "soft_limit", plan->provider, plan->tenant, detail);
-}
-
-/* See enforce.h. */
-void
-enforce_count(const QuotaPlan *plan, const TermState *states,
-			  const QuotaVerdict *v, int64 now_ns)
-{
-	for (int i = 0; i < plan->nterms; i++)
-	{
-		if (!states[i].over)
-			continue;
-		quota_buckets[states[i].bucket].would_refuse++;
-		if (v->granted > 0 && plan->terms[i].enforcement == QUOTA_SOFT)
-			tell_soft(plan, &states[i], v->granted, now_ns);
 	}
 }
 

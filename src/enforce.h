@@ -58,10 +58,6 @@ extern void enforce_relax(const QuotaTerm *term, TermState *s);
 extern void enforce_judge(const QuotaPlan *plan, TermState *states, int granted,
 						  int asked, QuotaVerdict *v);
 
-/* Counts and tells what enforce_judge() found. */
-extern void enforce_count(const QuotaPlan *plan, const TermState *states,
-						  const QuotaVerdict *v, int64 now_ns);
-
 /* Units that n admitted calls are charged; -1 = the term takes no part. */
 extern int64 enforce_charge(const QuotaTerm *term, const TermState *s, int n);
 
