@@ -31,6 +31,14 @@ typedef struct PolicySource
 extern QuotaPlan *policy_compile(const PolicySource *source,
 								 MemoryContext context);
 
+/*
+ * Puts the keys of the term's bucket and ledger account, and its label, for which
+ * there are QUOTA_LABEL_LEN bytes; provider NULL = its limit has none.  Throws when
+ * out of memory.
+ */
+extern void policy_identify(QuotaTerm *term, const QuotaCall *call, Oid extension,
+							const char *provider, char *label);
+
 /* What a call names beside what its plan is kept by: ConfigPer bits. */
 #define POLICY_NAMED (PER_USER | PER_CONNECTION | PER_RESOURCE)
 
