@@ -1,7 +1,8 @@
 /*
  * journal_records.h
- *		Between journal.c and journal_note.c, which record, and journal_end.c, which
- *		undoes and commits: the records of the open transaction.
+ *		Between journal.c and journal_note.c, which record, and journal_end.c and
+ *		journal_record_end.c, which undo and commit: the records of the open
+ *		transaction.
  */
 #ifndef QUOTA_JOURNAL_RECORDS_H
 #define QUOTA_JOURNAL_RECORDS_H
@@ -93,6 +94,8 @@ extern int	journal_nrecords;
 extern uint32 journal_taken_head;
 extern uint32 journal_marked_head;
 
+/* ---- journal.c ---- */
+
 /* A new record at the end, for which room was reserved. */
 extern JournalRecord *journal_append(JournalRecordType type, uint32 object);
 
@@ -101,5 +104,25 @@ extern bool journal_matches(int position, JournalRecordType type, uint32 object)
 
 /* The transaction is over: nothing is recorded any more. */
 extern void journal_clear(void);
+
+/* ---- journal_record_end.c ---- */
+
+/* As if it had not been recorded; parkings as in JournalMark. */
+extern void journal_undo_record(JournalRecord *r, uint64 parkings);
+
+/* It is final; what it gives counts from now on. */
+extern void journal_commit_record(JournalRecord *r);
+
+/* Of a note: the jobs that its queue places were for are counted now, by all notes. */
+extern void journal_give_up_places(const JournalRecord *r);
+
+/* Holds what protects a permit in one of our chains and its parts. */
+extern void journal_lock_permit(uint32 index);
+
+/* Lets go of the locks that these functions hold. */
+extern void journal_unlock(void);
+
+/* The server has released all locks before it calls us in an abort. */
+extern void journal_forget_locks(void);
 
 #endif							/* QUOTA_JOURNAL_RECORDS_H */
