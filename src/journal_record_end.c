@@ -263,6 +263,9 @@ journal_commit_record(JournalRecord *r)
 	switch ((JournalRecordType) r->type)
 	{
 		case RECORD_TAKE:
+			floor_unpin(r->u.rate.portion);
+			pg_atomic_fetch_sub_u32(&quota_buckets[r->object].pins, 1);
+			break;
 		case RECORD_SHADOW:
 			pg_atomic_fetch_sub_u32(&quota_buckets[r->object].pins, 1);
 			break;

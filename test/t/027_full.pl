@@ -71,6 +71,19 @@ is(psql_value($node, "SELECT count((quota_acquire('n1', 's')).admitted) FROM gen
 $node->safe_psql('postgres', "UPDATE quota.limits SET enforcement = 'shadow' WHERE provider = 'q'");
 is(psql_value($node, "SELECT count((quota_acquire('n1', 'q', \"user\" => 'v' || i)).admitted) FROM generate_series(1, 60) i"),
 	'60', 'a shadow that has no place for its bucket brings no error');
+
+# what tenants have of limits that they share makes room as well
+clock_advance($node, '2 min');
+$node->safe_psql('postgres', q(
+	INSERT INTO quota.providers (provider, safety) VALUES ('x', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, burst)
+	SELECT 'x', 'rate' || i, 1000, '1 s', 1000 FROM generate_series(1, 3) i;));
+for my $first (1, 31)
+{
+	is(psql_value($node, "SELECT count((quota_acquire('n' || i, 'x')).admitted) FROM generate_series($first, $first + 24) i"),
+		'25', 'of 80 places for portions 75 are taken, by tenants from ' . $first);
+	clock_advance($node, '2 min');
+}
 is(psql_value($node, 'SELECT count(*) FROM quota_audit()'), '0', 'the audit is empty');
 $node->stop;
 done_testing();
