@@ -9,6 +9,9 @@
  * after.  All have the same length.  Every change of a page is one generic WAL
  * record, so crash recovery, standbys, base backups and pg_rewind know them.
  *
+ * A row on its page is in mark_row.c, the table in mark_table.c, epochs in
+ * mark_epoch.c.
+ *
  * Rows are never deleted: a free one has an id of zeros and is used again.  Block 0
  * has the rows of epochs, which are made first; buckets get theirs in other blocks.
  *
@@ -47,233 +50,17 @@
 
 #include "access/generic_xlog.h"
 #include "access/htup_details.h"
-#include "access/table.h"
-#include "catalog.h"
-#include "catalog/pg_am.h"
-#include "catalog/pg_class.h"
-#include "commands/trigger.h"
-#include "fmgr.h"
+#include "mark_row.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "trigger.h"
-#include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/timestamp.h"
 
-PG_FUNCTION_INFO_V1(quota_marks_guard);
+#define FIRST_BLOCK		(MARK_EPOCH_BLOCK + 1)
 
-#define EPOCH_BLOCK		0
-#define FIRST_BLOCK		1
-#define EPOCH_ZEROS		(MARK_ID_LEN - sizeof(int64))	/* its id begins with */
-
-/* Columns of the table; none may be null. */
-enum
-{
-	MARKS_BUCKET = 1,
-	MARKS_AHEAD,
-	MARKS_MARKED_AT,
-	MARKS_IMAGE,
-	N_MARKS = MARKS_IMAGE
-};
-
-static const uint8 no_id[MARK_ID_LEN];
-
-/* ---- the table ---- */
-
-/* Throws when rows of ours would not be what they have to be. */
-static Relation
-check_table(Relation rel)
-{
-	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID ||
-		RelationGetNumberOfAttributes(rel) != N_MARKS)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("table \"quota.marks\" has been altered"),
-				 errhint("It must be as CREATE EXTENSION has made it.")));
-	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
-		compat_has_new_file(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("slow limits cannot be used while table \"quota.marks\" is being altered or is not logged"),
-				 errhint("Commit first, or run ALTER TABLE quota.marks SET LOGGED.")));
-	return rel;
-}
-
-/* See mark_page.h. */
-Relation
-mark_open(void)
-{
-	return check_table(table_open(quota_relation(QUOTA_REL_MARKS),
-								  RowExclusiveLock));
-}
-
-/* See mark_page.h. */
-Relation
-mark_try_open(void)
-{
-	Oid			relid = quota_relation(QUOTA_REL_MARKS);
-
-	if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
-		return NULL;
-	return check_table(table_open(relid, NoLock));
-}
-
-/* What was written is for good: others need not wait for our transaction. */
-void
-mark_close(Relation rel)
-{
-	table_close(rel, RowExclusiveLock);
-}
-
-/* ---- rows ---- */
-
-/* The row as a tuple: visible to everybody, whatever happens. */
-static HeapTuple
-form(Relation rel, const MarkRow *row)
-{
-	int32		image[(VARHDRSZ + sizeof(MarkImage)) / sizeof(int32)];
-	bool		nulls[N_MARKS] = {0};
-	Datum		values[N_MARKS];
-	HeapTuple	tuple;
-
-	SET_VARSIZE(image, sizeof(image));
-	memcpy(VARDATA(image), &row->image, sizeof(MarkImage));
-	values[MARKS_BUCKET - 1] = PointerGetDatum(row->id);
-	values[MARKS_AHEAD - 1] = Int64GetDatum(row->ahead);
-	values[MARKS_MARKED_AT - 1] = TimestampTzGetDatum(row->image.at.real_us);
-	values[MARKS_IMAGE - 1] = PointerGetDatum(image);
-	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
-
-	HeapTupleHeaderSetXmin(tuple->t_data, FrozenTransactionId);
-	HeapTupleHeaderSetXminFrozen(tuple->t_data);
-	HeapTupleHeaderSetCmin(tuple->t_data, FirstCommandId);
-	HeapTupleHeaderSetXmax(tuple->t_data, InvalidTransactionId);
-	tuple->t_data->t_infomask |= HEAP_XMAX_INVALID;
-	return tuple;
-}
-
-/* The length of every row. */
-static Size
-row_length(Relation rel)
-{
-	static Size length = 0;
-
-	if (length == 0)
-	{
-		MarkRow		row;
-
-		memset(&row, 0, sizeof(row));
-		length = form(rel, &row)->t_len;
-	}
-	return length;
-}
-
-/* How many go on a page. */
-static int
-rows_on_page(Relation rel)
-{
-	return (BLCKSZ - SizeOfPageHeaderData) /
-		(MAXALIGN(row_length(rel)) + sizeof(ItemIdData));
-}
-
-/* The row at a place of a locked page; NULL when there is none of ours. */
-static HeapTupleHeader
-row_at(Relation rel, Page page, OffsetNumber offset)
-{
-	HeapTupleHeader row;
-	ItemId		item;
-
-	if (PageIsNew(page) || offset < FirstOffsetNumber ||
-		offset > PageGetMaxOffsetNumber(page))
-		return NULL;
-	item = PageGetItemId(page, offset);
-	if (!ItemIdIsNormal(item) || ItemIdGetLength(item) != row_length(rel))
-		return NULL;
-	row = (HeapTupleHeader) PageGetItem(page, item);
-	/* what somebody wrote or deleted by force is not a row any more */
-	if (!HeapTupleHeaderXminFrozen(row) ||
-		((row->t_infomask & HEAP_XMAX_INVALID) == 0 &&
-		 !HEAP_XMAX_IS_LOCKED_ONLY(row->t_infomask)))
-		return NULL;
-	return row;
-}
-
-/* Its id: the first column. */
-static const uint8 *
-row_id(HeapTupleHeader row)
-{
-	return (const uint8 *) row + row->t_hoff;
-}
-
-/* The row at a place of a locked page has this id. */
-static bool
-is_at(Relation rel, Page page, OffsetNumber offset, const uint8 *id)
-{
-	HeapTupleHeader row = row_at(rel, page, offset);
-
-	return row != NULL && memcmp(row_id(row), id, MARK_ID_LEN) == 0;
-}
-
-/* Copies a row off its page. */
-static void
-read_row(HeapTupleHeader data, MarkRow *row)
-{
-	const char *at = (const char *) row_id(data);
-
-	/* uuid, bigint and timestamptz lie side by side; the image has a long head */
-	memcpy(row->id, at, MARK_ID_LEN);
-	memcpy(&row->ahead, at + MARK_ID_LEN, sizeof(int64));
-	memcpy(&row->image, at + MARK_ID_LEN + 2 * sizeof(int64) + VARHDRSZ,
-		   sizeof(MarkImage));
-}
-
-/* A block, locked. */
-static Buffer
-lock_block(Relation rel, BlockNumber block, int mode)
-{
-	Buffer		buffer = ReadBuffer(rel, block);
-
-	LockBuffer(buffer, mode);
-	return buffer;
-}
-
-/* Shows the rows of one block that are not free. */
-static void
-walk_block(Relation rel, BlockNumber block, MarkReader reader, void *arg)
-{
-	Buffer		buffer = lock_block(rel, block, BUFFER_LOCK_SHARE);
-	Page		page = BufferGetPage(buffer);
-	int			n = PageIsNew(page) ? 0 : PageGetMaxOffsetNumber(page);
-	MarkRow    *rows = palloc(sizeof(MarkRow) * (n + 1));
-	MarkPlace  *places = palloc(sizeof(MarkPlace) * (n + 1));
-	int			found = 0;
-
-	for (OffsetNumber offset = FirstOffsetNumber; offset <= n; offset++)
-	{
-		HeapTupleHeader row = row_at(rel, page, offset);
-
-		if (row == NULL || memcmp(row_id(row), no_id, MARK_ID_LEN) == 0)
-			continue;
-		read_row(row, &rows[found]);
-		places[found].block = block;
-		places[found++].offset = offset;
-	}
-	UnlockReleaseBuffer(buffer);
-	for (int i = 0; i < found; i++)
-		reader(&rows[i], places[i], arg);
-	pfree(rows);
-	pfree(places);
-}
-
-/* No hash of a bucket begins with so many zeros. */
-static bool
-is_epoch(const uint8 *id)
-{
-	return memcmp(id, no_id, EPOCH_ZEROS) == 0;
-}
+/* ---- all of them ---- */
 
 /* Who wants to see the rows of buckets only. */
 typedef struct BucketReader
@@ -288,7 +75,7 @@ read_bucket(const MarkRow *row, MarkPlace place, void *arg)
 {
 	const BucketReader *r = arg;
 
-	if (!is_epoch(row->id))
+	if (!mark_is_epoch(row->id))
 		r->reader(row, place, r->arg);
 }
 
@@ -302,7 +89,7 @@ mark_walk(Relation rel, MarkReader reader, void *arg)
 	for (BlockNumber block = 0; block < n; block++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		walk_block(rel, block, read_bucket, &buckets);
+		mark_walk_block(rel, block, read_bucket, &buckets);
 	}
 }
 
@@ -359,8 +146,8 @@ lock_at(Relation rel, const uint8 *id, MarkPlace place, int mode)
 	if (place.offset == InvalidOffsetNumber ||
 		place.block >= RelationGetNumberOfBlocks(rel))
 		return InvalidBuffer;
-	buffer = lock_block(rel, place.block, mode);
-	if (is_at(rel, BufferGetPage(buffer), place.offset, id))
+	buffer = mark_lock_block(rel, place.block, mode);
+	if (mark_row_is_at(rel, BufferGetPage(buffer), place.offset, id))
 		return buffer;
 	UnlockReleaseBuffer(buffer);
 	return InvalidBuffer;
@@ -388,7 +175,7 @@ mark_find(Relation rel, const uint8 *id, MarkPlace *place, MarkRow *row)
 
 	if (!BufferIsValid(buffer))
 		return false;
-	read_row(row_at(rel, BufferGetPage(buffer), place->offset), row);
+	mark_row_read(mark_row_at(rel, BufferGetPage(buffer), place->offset), row);
 	UnlockReleaseBuffer(buffer);
 	return true;
 }
@@ -397,25 +184,25 @@ mark_find(Relation rel, const uint8 *id, MarkPlace *place, MarkRow *row)
 
 static BlockNumber search_from = FIRST_BLOCK;	/* all before was full */
 
-/* A free row of a locked page, or InvalidOffsetNumber for a new one; false: full. */
-static bool
-has_room(Relation rel, Page page, OffsetNumber *offset)
+/* See mark_row.h. */
+bool
+mark_has_room(Relation rel, Page page, OffsetNumber *offset)
 {
 	*offset = InvalidOffsetNumber;
 	if (PageIsNew(page))
 		return true;
 	for (OffsetNumber i = FirstOffsetNumber; i <= PageGetMaxOffsetNumber(page); i++)
-		if (is_at(rel, page, i, no_id))
+		if (mark_row_is_at(rel, page, i, mark_no_id))
 		{
 			*offset = i;
 			return true;
 		}
-	return PageGetFreeSpace(page) >= MAXALIGN(row_length(rel));
+	return PageGetFreeSpace(page) >= MAXALIGN(mark_row_length(rel));
 }
 
-/* One more block, locked; all zero until something is written. */
-static Buffer
-extend(Relation rel)
+/* See mark_row.h. */
+Buffer
+mark_extend(Relation rel)
 {
 	Buffer		buffer;
 
@@ -423,6 +210,14 @@ extend(Relation rel)
 	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, P_NEW, RBM_ZERO_AND_LOCK, NULL);
 	UnlockRelationForExtension(rel, ExclusiveLock);
 	return buffer;
+}
+
+/* How many go on a page. */
+static int
+rows_on_page(Relation rel)
+{
+	return (BLCKSZ - SizeOfPageHeaderData) /
+		(MAXALIGN(mark_row_length(rel)) + sizeof(ItemIdData));
 }
 
 /* Blocks the table may have. */
@@ -442,9 +237,9 @@ lock_room(Relation rel, BlockNumber from, MarkPlace *place)
 
 	for (BlockNumber block = from; block < n; block++)
 	{
-		Buffer		buffer = lock_block(rel, block, BUFFER_LOCK_EXCLUSIVE);
+		Buffer		buffer = mark_lock_block(rel, block, BUFFER_LOCK_EXCLUSIVE);
 
-		if (has_room(rel, BufferGetPage(buffer), &place->offset))
+		if (mark_has_room(rel, BufferGetPage(buffer), &place->offset))
 		{
 			place->block = search_from = block;
 			return buffer;
@@ -466,7 +261,7 @@ lock_room_or_extend(Relation rel, MarkPlace *place)
 		return lock_room(rel, FIRST_BLOCK, place);
 	while (!BufferIsValid(buffer))
 	{
-		buffer = extend(rel);
+		buffer = mark_extend(rel);
 		place->block = BufferGetBlockNumber(buffer);
 		place->offset = InvalidOffsetNumber;
 		if (place->block >= FIRST_BLOCK)
@@ -497,12 +292,9 @@ add(Page page, Buffer buffer, HeapTuple tuple)
 	return offset;
 }
 
-/*
- * Writes what fill() says to the place on this locked block, and lets go of that.
- * False when nothing was to be written.
- */
-static bool
-write_locked(Relation rel, Buffer buffer, MarkPlace *place, MarkFill fill,
+/* See mark_row.h. */
+bool
+mark_write_locked(Relation rel, Buffer buffer, MarkPlace *place, MarkFill fill,
 			 void *arg, XLogRecPtr *lsn)
 {
 	GenericXLogState *state;
@@ -517,7 +309,7 @@ write_locked(Relation rel, Buffer buffer, MarkPlace *place, MarkFill fill,
 		UnlockReleaseBuffer(buffer);
 		return false;
 	}
-	tuple = form(rel, &row);
+	tuple = mark_row_form(rel, &row);
 	state = GenericXLogStart(rel);
 	page = GenericXLogRegisterBuffer(state, buffer,
 									 is_new ? GENERIC_XLOG_FULL_IMAGE : 0);
@@ -525,7 +317,7 @@ write_locked(Relation rel, Buffer buffer, MarkPlace *place, MarkFill fill,
 		place->offset = add(page, buffer, tuple);
 	else
 	{
-		HeapTupleHeader old = row_at(rel, page, place->offset);
+		HeapTupleHeader old = mark_row_at(rel, page, place->offset);
 
 		memcpy((char *) old + old->t_hoff,
 			   (char *) tuple->t_data + tuple->t_data->t_hoff,
@@ -546,7 +338,7 @@ mark_rewrite(Relation rel, const uint8 *id, MarkPlace place, MarkFill fill,
 
 	if (!BufferIsValid(buffer))
 		return false;
-	if (!write_locked(rel, buffer, &place, fill, arg, lsn))
+	if (!mark_write_locked(rel, buffer, &place, fill, arg, lsn))
 		return false;
 	search_from = Max(Min(search_from, place.block), FIRST_BLOCK);
 	return true;
@@ -565,130 +357,6 @@ mark_write(Relation rel, const uint8 *id, MarkPlace *place, MarkFill fill,
 		buffer = lock_room_or_extend(rel, place);
 	if (!BufferIsValid(buffer))
 		return MARK_NO_ROOM;
-	return write_locked(rel, buffer, place, fill, arg, lsn) ? MARK_WRITTEN
+	return mark_write_locked(rel, buffer, place, fill, arg, lsn) ? MARK_WRITTEN
 		: MARK_NOT_WANTED;
-}
-
-/* ---- epochs ---- */
-
-/* See mark_page.h. */
-void
-mark_epoch_id(int64 epoch, uint8 *id)
-{
-	memset(id, 0, MARK_ID_LEN);
-	memcpy(id + MARK_ID_LEN - sizeof(epoch), &epoch, sizeof(epoch));
-}
-
-/* The oldest epoch of a locked page: it makes room for a newer one. */
-static OffsetNumber
-oldest_row(Relation rel, Page page)
-{
-	OffsetNumber oldest = FirstOffsetNumber;
-	TimestampTz oldest_us = DT_NOEND;
-
-	for (OffsetNumber i = FirstOffsetNumber; i <= PageGetMaxOffsetNumber(page); i++)
-	{
-		HeapTupleHeader data = row_at(rel, page, i);
-		MarkRow		row;
-
-		if (data == NULL || !is_epoch(row_id(data)))
-			continue;
-		read_row(data, &row);
-		if (row.image.at.real_us < oldest_us)
-		{
-			oldest_us = row.image.at.real_us;
-			oldest = i;
-		}
-	}
-	return oldest;
-}
-
-/* Writes the row of the present epoch, in block 0, if it is not there. */
-void
-mark_write_epoch(Relation rel, MarkFill fill, void *arg)
-{
-	MarkPlace	place = {.block = EPOCH_BLOCK};
-	uint8		id[MARK_ID_LEN];
-	Buffer		buffer;
-	Page		page;
-	XLogRecPtr	lsn;
-
-	mark_epoch_id(quota_shared->crash_epoch, id);
-	if (RelationGetNumberOfBlocks(rel) == 0)
-		UnlockReleaseBuffer(extend(rel));
-	buffer = lock_block(rel, EPOCH_BLOCK, BUFFER_LOCK_EXCLUSIVE);
-	page = BufferGetPage(buffer);
-	for (OffsetNumber i = FirstOffsetNumber;
-		 !PageIsNew(page) && i <= PageGetMaxOffsetNumber(page); i++)
-		if (is_at(rel, page, i, id))
-		{
-			UnlockReleaseBuffer(buffer);
-			return;
-		}
-	if (!has_room(rel, page, &place.offset))
-		place.offset = oldest_row(rel, page);
-	(void) write_locked(rel, buffer, &place, fill, arg, &lsn);
-}
-
-/* What to look for among the rows of epochs. */
-typedef struct EpochSearch
-{
-	uint8		id[MARK_ID_LEN];
-	MarkRow    *row;
-	bool		found;
-} EpochSearch;
-
-/* MarkReader */
-static void
-match_epoch(const MarkRow *row, MarkPlace place, void *arg)
-{
-	EpochSearch *search = arg;
-
-	if (memcmp(row->id, search->id, MARK_ID_LEN) != 0)
-		return;
-	*search->row = *row;
-	search->found = true;
-}
-
-/* Reads the row of an epoch; false when there is none.  Throws nothing of its own. */
-bool
-mark_find_epoch(int64 epoch, MarkRow *row)
-{
-	EpochSearch search = {.row = row};
-	Oid			relid = quota_catalog()->relations[QUOTA_REL_MARKS];
-	Relation	rel;
-
-	/* while the install script runs */
-	if (!OidIsValid(relid))
-		return false;
-	mark_epoch_id(epoch, search.id);
-	rel = table_open(relid, AccessShareLock);
-	if (rel->rd_rel->relam == HEAP_TABLE_AM_OID &&
-		RelationGetNumberOfAttributes(rel) == N_MARKS &&
-		RelationGetNumberOfBlocks(rel) > EPOCH_BLOCK)
-		walk_block(rel, EPOCH_BLOCK, match_epoch, &search);
-	table_close(rel, AccessShareLock);
-	return search.found;
-}
-
-/* ---- the guard ---- */
-
-/* BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE, for each statement. */
-Datum
-quota_marks_guard(PG_FUNCTION_ARGS)
-{
-	static const TriggerShape shape = {
-		.function = "marks_guard",
-		.tables = TRIGGER_TABLE(QUOTA_REL_MARKS),.before = true,
-		.statement = TRIGGER_ON_INSERT | TRIGGER_ON_UPDATE | TRIGGER_ON_DELETE |
-		TRIGGER_ON_TRUNCATE
-	};
-
-	(void) quota_trigger(fcinfo, &shape);
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot write to quota.marks"),
-			 errdetail("It says what may be spent of slow limits, for the time after a crash."),
-			 errhint("A row is used again once its bucket is full.")));
-	return PointerGetDatum(NULL);
 }
