@@ -100,14 +100,16 @@ static int	max_pending;
 void
 mark_reserve(int n)
 {
+	int			size = Max(npending + n, 2 * max_pending);
+
 	if (npending + n <= max_pending)
 		return;
-	max_pending = Max(npending + n, 2 * max_pending);
 	if (pending == NULL)
 		pending = MemoryContextAllocHuge(TopMemoryContext,
-										 sizeof(Pending) * (Size) max_pending);
+										 sizeof(Pending) * (Size) size);
 	else
-		pending = repalloc_huge(pending, sizeof(Pending) * (Size) max_pending);
+		pending = repalloc_huge(pending, sizeof(Pending) * (Size) size);
+	max_pending = size;
 }
 
 /* Units logged ahead at a time. */
