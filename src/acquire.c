@@ -36,9 +36,9 @@ quota_read_call(FunctionCallInfo fcinfo, QuotaCall *call, QuotaAsk *ask)
 	ask->partial = quota_arg_bool(fcinfo, ARG_PARTIAL, "partial");
 }
 
-/* A string, or null for NULL, without copying it. */
-static JsonbValue
-json_string(const char *string)
+/* See acquire.h. */
+JsonbValue
+acquire_json_string(const char *string)
 {
 	JsonbValue	v;
 
@@ -78,22 +78,22 @@ exhausted_json(const QuotaPlan *plan, const QuotaExhausted *e)
 		not_before = JsonEncodeDateTime(palloc(MAXDATELEN + 1),
 										TimestampTzGetDatum(e->not_before_us),
 										TIMESTAMPTZOID, NULL);
-	values[0] = json_string(term->name);
-	values[1] = json_string(term->unit);
+	values[0] = acquire_json_string(term->name);
+	values[1] = acquire_json_string(term->unit);
 	values[2] = json_number(term->amount);
 	values[3] = json_number(e->needed);
-	values[4] = json_string(quota_reason_name(e->reason));
-	values[5] = e->window_ns == 0 ? json_string(NULL)
+	values[4] = acquire_json_string(quota_reason_name(e->reason));
+	values[5] = e->window_ns == 0 ? acquire_json_string(NULL)
 		: json_number(quota_s_up(e->window_ns));
 	values[6] = json_number(e->remaining);
-	values[7] = json_string(not_before);
+	values[7] = acquire_json_string(not_before);
 
 	v.type = jbvObject;
 	v.val.object.nPairs = lengthof(keys);
 	v.val.object.pairs = palloc0(lengthof(keys) * sizeof(JsonbPair));
 	for (int i = 0; i < lengthof(keys); i++)
 	{
-		v.val.object.pairs[i].key = json_string(keys[i]);
+		v.val.object.pairs[i].key = acquire_json_string(keys[i]);
 		v.val.object.pairs[i].value = values[i];
 	}
 	return v;

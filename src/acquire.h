@@ -70,6 +70,9 @@ extern void acquire_ask(const AcquireArgs *args, AcquireAnswer *answer);
 /* The answer as a quota_decision, of which desc is. */
 extern Datum acquire_datum(TupleDesc desc, AcquireAnswer *answer);
 
+/* A string, or null for NULL, without copying it. */
+extern JsonbValue acquire_json_string(const char *string);
+
 /* ---- acquire_key.c ---- */
 
 /* Attribute numbers of quota.acquired */

@@ -48,7 +48,17 @@ static const struct
 
 /* ---- arguments ---- */
 
-/* Adds a text argument that was given. */
+/* Adds an argument. */
+static void
+push_value(JsonbParseState **state, const char *name, JsonbValue *value)
+{
+	JsonbValue	key = acquire_json_string(name);
+
+	pushJsonbValue(state, WJB_KEY, &key);
+	pushJsonbValue(state, WJB_VALUE, value);
+}
+
+/* The same, a text, if it was given. */
 static void
 push_text(JsonbParseState **state, const char *name, const char *value)
 {
@@ -56,26 +66,8 @@ push_text(JsonbParseState **state, const char *name, const char *value)
 
 	if (value == NULL)
 		return;
-	v.type = jbvString;
-	v.val.string.val = unconstify(char *, name);
-	v.val.string.len = (int) strlen(name);
-	pushJsonbValue(state, WJB_KEY, &v);
-	v.val.string.val = unconstify(char *, value);
-	v.val.string.len = (int) strlen(value);
-	pushJsonbValue(state, WJB_VALUE, &v);
-}
-
-/* Adds any other. */
-static void
-push_value(JsonbParseState **state, const char *name, JsonbValue *value)
-{
-	JsonbValue	v;
-
-	v.type = jbvString;
-	v.val.string.val = unconstify(char *, name);
-	v.val.string.len = (int) strlen(name);
-	pushJsonbValue(state, WJB_KEY, &v);
-	pushJsonbValue(state, WJB_VALUE, value);
+	v = acquire_json_string(value);
+	push_value(state, name, &v);
 }
 
 /* What a later call with the key must repeat; what was not given is left out. */

@@ -381,6 +381,18 @@ bucket_wait(const Bucket *b, int64_t n)
 	return ns < BUCKET_NEVER ? (int64_t) ns : BUCKET_NEVER;
 }
 
+/* Nanoseconds in which n units refill, rounded up; BUCKET_NEVER if that is too long. */
+int64_t
+bucket_refill_ns(BucketRate rate, int64_t n)
+{
+	wide		ns;
+
+	if (rate.num == 0)
+		return BUCKET_NEVER;
+	ns = ((wide) n * rate.den + rate.num - 1) / rate.num;
+	return ns < BUCKET_NEVER ? (int64_t) ns : BUCKET_NEVER;
+}
+
 /* Spends n units, whether or not they are there. */
 void
 bucket_take(Bucket *b, int64_t n)

@@ -81,6 +81,7 @@ extern void bucket_configure(Bucket *b, BucketRate rate, int64_t capacity,
 							 int64_t switch_ns, int64_t now_ns);
 extern int64_t bucket_level(const Bucket *b);
 extern int64_t bucket_wait(const Bucket *b, int64_t n);
+extern int64_t bucket_refill_ns(BucketRate rate, int64_t n);
 extern int64_t bucket_drain(const Bucket *b, int64_t n);
 extern void bucket_take(Bucket *b, int64_t n);
 extern void bucket_take_note(BucketTake *t, const Bucket *b, int64_t n);

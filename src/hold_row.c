@@ -55,6 +55,17 @@ find_hold(RowTable *holds, int64 permit, TupleTableSlot *slot)
 	return !found ? HOLD_NONE : in_progress ? HOLD_BUSY : HOLD_TAKEN;
 }
 
+/* The same to write to it: its row is locked, or another transaction has it. */
+static HoldOutcome
+lock_hold(RowTable *holds, int64 permit, TupleTableSlot *slot)
+{
+	HoldOutcome outcome = find_hold(holds, permit, slot);
+
+	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
+		outcome = HOLD_BUSY;
+	return outcome;
+}
+
 /*
  * Deletes the row of a hold: from here on this transaction resolves it.  Fills
  * in what resolving needs, calls and created_at.
@@ -64,10 +75,8 @@ hold_delete(int64 permit, HoldRow *hold)
 {
 	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
 	TupleTableSlot *slot = row_slot(holds);
-	HoldOutcome outcome = find_hold(holds, permit, slot);
+	HoldOutcome outcome = lock_hold(holds, permit, slot);
 
-	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
-		outcome = HOLD_BUSY;
 	if (outcome == HOLD_TAKEN)
 	{
 		hold->calls = row_int32(slot, HOLDS_CALLS);
@@ -87,11 +96,9 @@ hold_extend(int64 permit, TimestampTz expires_at)
 {
 	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
 	TupleTableSlot *slot = row_slot(holds);
-	HoldOutcome outcome = find_hold(holds, permit, slot);
+	HoldOutcome outcome = lock_hold(holds, permit, slot);
 	RowValues	row = row_values(holds);
 
-	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
-		outcome = HOLD_BUSY;
 	if (outcome == HOLD_TAKEN)
 	{
 		row_set(&row, HOLDS_EXPIRES_AT, TimestampTzGetDatum(expires_at));
@@ -110,11 +117,9 @@ hold_shrink(int64 permit, int32 n, HoldRow *hold)
 {
 	RowTable   *holds = row_open(QUOTA_REL_HOLDS);
 	TupleTableSlot *slot = row_slot(holds);
-	HoldOutcome outcome = find_hold(holds, permit, slot);
+	HoldOutcome outcome = lock_hold(holds, permit, slot);
 	RowValues	row = row_values(holds);
 
-	if (outcome == HOLD_TAKEN && row_lock(holds, slot) != ROW_LOCKED)
-		outcome = HOLD_BUSY;
 	if (outcome == HOLD_TAKEN)
 	{
 		hold->calls = row_int32(slot, HOLDS_CALLS);

@@ -288,12 +288,9 @@ first_turn(const Portions *ps, const Portion *p, BucketRate rate, int64_t cost,
 int64_t
 portion_refill_ns(BucketRate rate, int64_t units)
 {
-	fair_time	ns;
+	int64_t		ns = bucket_refill_ns(rate, units);
 
-	if (rate.num == 0)
-		return INT64_MAX / 4;
-	ns = ((fair_time) units * rate.den + rate.num - 1) / rate.num;
-	return ns < INT64_MAX / 4 ? (int64_t) ns : INT64_MAX / 4;
+	return ns < INT64_MAX / 4 ? ns : INT64_MAX / 4;
 }
 
 /* ---- asking, for a rate ---- */

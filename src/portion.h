@@ -106,7 +106,7 @@ extern void portion_take(Portions *ps, Portion *p, int64_t weight_milli,
 extern void portion_return(Portions *ps, Portion *p, int64_t units);
 /* Nothing points to it any more. */
 extern void portion_forget(Portions *ps, Portion *p);
-/* Nanoseconds in which a limit refills by so many units. */
+/* As bucket_refill_ns(), at most INT64_MAX / 4, so that it can be added to a time. */
 extern int64_t portion_refill_ns(BucketRate rate, int64_t units);
 
 /* ---- the same for calls in flight ---- */

@@ -6,9 +6,10 @@
  * all but one in vain.  So only the first is told that; each of the next is told to
  * come one call's refill later than the one before, which is when it would be
  * admitted if they all came; of windows, in which units come back together, when
- * the window has room for all those before as well.  That goes on up to one refill of the bucket's capacity,
- * or of the call's cost when that is more, and then begins anew: nobody is told to
- * wait longer than that beyond the instant at which it can succeed, and never less.
+ * the window has room for all those before as well.  That goes on up to one refill
+ * of the bucket's capacity, or of the call's cost when that is more, and then begins
+ * anew: nobody is told to wait longer than that beyond the instant at which it can
+ * succeed, and never less.
  *
  * What was told is forgotten when the bucket admits a call, and when the first could
  * have come: then it has room, or others took it.  A bucket remembers two numbers for
@@ -18,18 +19,6 @@
  * jobs, peek and explain are told, is exact.
  */
 #include "spread.h"
-
-/* Time in which so many units come back, rounded up; QUOTA_NEVER when too long. */
-static int64
-refill_ns(BucketRate rate, int64 units)
-{
-	int128		ns;
-
-	if (rate.num == 0)
-		return QUOTA_NEVER;
-	ns = ((int128) units * rate.den + rate.num - 1) / rate.num;
-	return ns > QUOTA_NEVER ? QUOTA_NEVER : (int64) ns;
-}
 
 /* See spread.h. */
 void
@@ -48,7 +37,7 @@ spread_refusal(const QuotaTerm *term, const TermState *s, int n, int64 now_ns,
 		b->spread_units = 0;
 		b->spread_ns = s->wake_ns;
 	}
-	later_ns = refill_ns(term->meter.rate, b->spread_units);
+	later_ns = bucket_refill_ns(term->meter.rate, b->spread_units);
 	b->spread_units += needed;
 	if (term->kind == QUOTA_FIXED_WINDOW || term->kind == QUOTA_SLIDING_WINDOW)
 		later_ns = now_ns + meter_wait(&b->meter, b->spread_units, 1, 0) - s->wake_ns;
