@@ -262,7 +262,7 @@ asker_stand(uint32 slot, Oid extension, uint32 bucket, bool in_line)
 	return stood;
 }
 
-/* The same, taking the lock. */
+/* is_its_turn(), taking the lock. */
 static bool
 may_ask(QuotaWaiter *w)
 {

@@ -1,9 +1,9 @@
 /*
  * config_rate.c
- *		The rate of a token or leaky bucket is a fraction of two 64-bit numbers.  Almost every
- *		rate is one; an amount with many decimals over a long period may not be.
- *		It is refused where a row of configuration gives it: a limit, an override,
- *		the safety of a provider.
+ *		The rate of a token or leaky bucket is a fraction of two 64-bit numbers.
+ *		Almost every rate is one; an amount with many decimals over a long period may
+ *		not be.  It is refused where a row of configuration gives it: a limit, an
+ *		override, the safety of a provider.
  *
  * A row is checked with the rows it refers to, as they are now.  Where more of
  * them come together (the multipliers of a tier and a tenant), or change later,
@@ -82,6 +82,7 @@ typedef struct ProviderRow
 	Numeric		safety;			/* NULL = nonsense */
 } ProviderRow;
 
+/* What the row says, constraints met or not. */
 static ProviderRow
 read_provider(const ConfigScan *scan)
 {

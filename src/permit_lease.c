@@ -6,8 +6,8 @@
  * WHAT A CALL IS
  *
  * Every part of a permit has been charged the same for each of its n calls
- * (part.each).  They were never made: concurrency, credits and
- * rate tokens return, these less what has come back by itself meanwhile.
+ * (part.each).  They were never made: concurrency, credits and rate tokens return,
+ * these less what has come back by itself meanwhile.
  *
  * LIFE
  *
