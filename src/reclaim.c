@@ -42,19 +42,25 @@
 /* What is pinned is looked at again after this. */
 #define PINNED_NS QUOTA_NS_PER_S
 
+/* All that keeps it is its row; it has been settled. */
+static bool
+is_kept_by_row(QuotaBucket *b)
+{
+	return b->mark.slow && b->mark.place.offset != 0 && meter_is_full(&b->meter) &&
+		pg_atomic_read_u32(&b->pins) == 0;
+}
+
 /* Forgetting the bucket loses nothing; it is settled to now. */
 static bool
 is_idle(QuotaBucket *b, int64 now_ns)
 {
 	if (pg_atomic_read_u32(&b->pins) > 0)
 		return false;
-	/* its row is the worker's to free, or, of this database, mark_free_rows()'s */
-	if (b->mark.slow && b->mark.place.offset != 0)
-		return false;
 	if (quota_is_rate(b->kind))
 	{
 		meter_settle(&b->meter, now_ns, quota_wall_us());
-		return meter_is_full(&b->meter);
+		/* its row is the worker's to free, or, of this database, mark_free_rows()'s */
+		return meter_is_full(&b->meter) && !is_kept_by_row(b);
 	}
 	if (b->kind == QUOTA_CONCURRENCY)
 		return b->used == 0 && b->unknown_until_ns <= now_ns;
@@ -130,9 +136,12 @@ typedef enum Look
 	LOOK_FREED
 } Look;
 
-/* Forgets the bucket in this place if it is the tenant's and idle; else when. */
+/*
+ * Forgets the bucket in this place if it is the tenant's and idle; else says when, and
+ * whether its row keeps it.
+ */
 static Look
-look(uint32 index, uint32 tenant, int64 *idle_ns)
+look(uint32 index, uint32 tenant, int64 *idle_ns, bool *row)
 {
 	QuotaBucket *b = &quota_buckets[index];
 	uint32		owner = b->entry.owner;
@@ -152,15 +161,21 @@ look(uint32 index, uint32 tenant, int64 *idle_ns)
 		if (result == LOOK_FREED)
 			quota_drop_bucket(index);
 		else
+		{
 			*idle_ns = Min(*idle_ns, idle_at(b, now_ns));
+			*row |= is_kept_by_row(b);
+		}
 	}
 	LWLockRelease(&quota_slots[owner].lock);
 	return result;
 }
 
-/* See shmem.h. */
-bool
-quota_reclaim_buckets(uint32 tenant)
+/*
+ * Forgets a batch of the tenant's idle buckets; false when none was found.  Says
+ * whether some are kept by nothing but their rows.
+ */
+static bool
+go_round(uint32 tenant, bool *rows)
 {
 	QuotaHand  *hand = tenant == QUOTA_NO_INDEX ? &quota_shared->bucket_hand
 		: &quota_tenants[tenant].hand;
@@ -174,7 +189,7 @@ quota_reclaim_buckets(uint32 tenant)
 		   !(few && looks[LOOK_BUSY] >= FEW))
 	{
 		next = next + 1 < (uint32) quota_max_buckets ? next + 1 : 0;
-		looks[look(next, tenant, &idle_ns)]++;
+		looks[look(next, tenant, &idle_ns, rows)]++;
 		if (next % 1024 == 0)
 			CHECK_FOR_INTERRUPTS();
 	}
@@ -184,16 +199,31 @@ quota_reclaim_buckets(uint32 tenant)
 	return looks[LOOK_FREED] > 0;
 }
 
+/* See shmem.h. */
+bool
+quota_reclaim_buckets(uint32 tenant)
+{
+	bool		rows = false;
+
+	if (go_round(tenant, &rows))
+		return true;
+	if (!rows)
+		return false;
+	mark_free_rows();
+	return go_round(tenant, &rows);
+}
+
 /* All idle buckets. */
 static int
 reclaim_buckets(void)
 {
 	int64		idle_ns = QUOTA_NEVER;
+	bool		rows = false;
 	int			freed = 0;
 
 	for (uint32 i = 0; i < (uint32) quota_max_buckets; i++)
 	{
-		freed += look(i, QUOTA_NO_INDEX, &idle_ns) == LOOK_FREED;
+		freed += look(i, QUOTA_NO_INDEX, &idle_ns, &rows) == LOOK_FREED;
 		CHECK_FOR_INTERRUPTS();
 	}
 	return freed;
