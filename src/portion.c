@@ -486,7 +486,7 @@ portion_flight_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
 	s.over = n > within;
 	if (rules->reserve == 0)
 		return s;
-	before = claims_before(ps, by_weight(in_flight + cost * within, weight_milli));
+	before = claims_before(ps, by_weight(in_flight, weight_milli));
 	if (before.units == 0)
 		return s;
 	s.within = within;

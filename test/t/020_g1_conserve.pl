@@ -23,8 +23,9 @@ $node->safe_psql(
 		SELECT 't' || i, 'basic' FROM generate_series(1, 4) i;
 	INSERT INTO quota.tenants (tenant, tier)
 		SELECT 'f' || i, 'flying' FROM generate_series(1, 4) i;
-	INSERT INTO quota.providers (provider, safety)
-		VALUES ('rate', 1), ('slots', 1), ('credits', 1), ('hot', 1), ('quick', 1);
+	-- first come, first served: what is left belongs to whoever asks
+	INSERT INTO quota.providers (provider, safety, share_reserve)
+		VALUES ('rate', 1, 0), ('slots', 1, 0), ('credits', 1, 0), ('hot', 1, 0), ('quick', 1, 0);
 
 	INSERT INTO quota.limits (provider, name, amount, period, burst, per)
 		VALUES ('rate', 'all', 1000, '1 s', 3000, '{}'),

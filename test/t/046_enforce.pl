@@ -15,10 +15,10 @@ $node->safe_psql('postgres', q(
 	INSERT INTO quota.tenants (tenant, tier) VALUES ('a', 't');
 	INSERT INTO quota.providers (provider, safety) VALUES ('p', 1);
 	INSERT INTO quota.limits (provider, name, per, kind, amount, period, permit_lifetime, enforcement) VALUES
-		('p', 'rate', '{tenant}', 'token_bucket', 10, '10 h', '1 h', 'soft'),
+		('p', 'rate', '{tenant}', 'token_bucket', 10, '1 minute', '1 h', 'soft'),
 		('p', 'credits', '{tenant}', 'allowance', 10, '1 month', '1 h', 'soft'),
 		('p', 'slots', '{tenant}', 'concurrency', 10, NULL, '1 h', 'soft'),
-		('p', 'rate_shadow', '{tenant}', 'token_bucket', 20, '10 h', '1 h', 'shadow'),
+		('p', 'rate_shadow', '{tenant}', 'token_bucket', 20, '1 minute', '1 h', 'shadow'),
 		('p', 'credits_shadow', '{tenant}', 'allowance', 20, '1 month', '1 h', 'shadow'),
 		('p', 'slots_shadow', '{tenant}', 'concurrency', 20, NULL, '1 h', 'shadow')));
 

@@ -25,10 +25,10 @@ INSERT INTO quota.tenants (tenant, tier) VALUES ('t', 'basic'), ('u', 'basic');
 INSERT INTO quota.providers (provider, safety) SELECT p, 1
 	FROM unnest('{token_bucket,leaky_bucket,fixed_window,sliding_window,concurrency,allowance,slots,A,B,open}'::text[]) p;
 INSERT INTO quota.limits (provider, name, kind, amount, period, burst, permit_lifetime, external) VALUES
-	('token_bucket', 'token', 'token_bucket', 10, '1 h', 10, '1 min', false),
-	('leaky_bucket', 'leaky', 'leaky_bucket', 10, '1 h', 10, '1 min', false),
-	('fixed_window', 'fixed', 'fixed_window', 10, '1 h', NULL, '1 min', false),
-	('sliding_window', 'sliding', 'sliding_window', 10, '1 h', NULL, '1 min', false),
+	('token_bucket', 'token', 'token_bucket', 10, '1 min', 10, '1 min', false),
+	('leaky_bucket', 'leaky', 'leaky_bucket', 10, '1 min', 10, '1 min', false),
+	('fixed_window', 'fixed', 'fixed_window', 10, '1 min', NULL, '1 min', false),
+	('sliding_window', 'sliding', 'sliding_window', 10, '1 min', NULL, '1 min', false),
 	('concurrency', 'at once', 'concurrency', 10, NULL, NULL, '1 day', false),
 	('allowance', 'credits', 'allowance', 10, '1 day', NULL, '1 min', false),
 	('slots', 'slots', 'concurrency', 5, NULL, NULL, '2 min', false),
@@ -139,7 +139,7 @@ clock_advance($node, '1 day');
 is(acquire($_), 'ok', "20: $_: a call before the crash") foreach @rates, 'allowance';
 session_of_three(sub { crash_backend($node, $_[0]->pid) });
 # the clock of rates has run from the start of the server to here: for less than this
-clock_set($node, '2020-01-16 00:10:00+00');
+clock_set($node, '2020-01-16 00:10:45+00');
 my $since = value("SELECT extract(epoch FROM min(unknown_until) - quota_clock()) FROM quota.stat_buckets") || 'no bucket';
 is($since, 'no bucket', '20: the crash has left nothing in memory');
 is(acquire($_), 'rate_limited', "20: $_: what was spent is still spent, and what was not known counts as spent") foreach @rates;
