@@ -219,8 +219,10 @@ calls_admitted(const TermState *s, int64 now_ns)
 	if (s->until_ns > now_ns)
 		return 0;
 	fit = calls_that_fit(b, s, s->leave);
-	over = fit <= s->within ? 0 : calls_that_fit(b, s, s->leave_over);
-	return fit <= s->within ? fit : Max(s->within, over);
+	if (fit <= s->within)
+		return fit;
+	over = calls_that_fit(b, s, s->leave_over);
+	return Max(s->within, over);
 }
 
 /* Quota clock to wall clock. */
