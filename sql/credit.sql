@@ -12,7 +12,7 @@ INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period, exter
 	(NULL, 'tokens', '{tenant}', 'token', 'allowance', 1000, '1 day', false);
 
 CREATE VIEW entries AS
-	SELECT provider, limit_name, tenant, unit, kind, amount, permit IS NOT NULL AS permit,
+	SELECT provider, limit_name, tenant, unit, kind, amount, held, permit IS NOT NULL AS permit,
 		charged_at, reason
 	FROM quota.ledger
 	ORDER BY pg_catalog.min(id) OVER (PARTITION BY permit), limit_name, id;
@@ -194,6 +194,10 @@ SELECT account, limit_name, unit, 'grant', -1, charged_at, created_at
 FROM quota.ledger WHERE provider IS NULL LIMIT 1;
 INSERT INTO quota.ledger (account, provider, limit_name, unit, kind, amount, charged_at, created_at)
 VALUES ('00000000-0000-0000-0000-000000000001', 'llm', 'old', 'credit', 'grant', -1, now(), now());
+-- which bear the transaction of the restore, whatever they say
+INSERT INTO quota.ledger (account, provider, limit_name, unit, kind, amount, charged_at, created_at, xid)
+VALUES ('00000000-0000-0000-0000-000000000001', 'llm', 'old', 'credit', 'grant', -1, now(), now(), '9000000000000000')
+RETURNING xid = pg_current_xact_id() AS stamped;
 
 -- the audit finds what should never be
 SELECT permit AS p FROM quota_hold('bolt', 'llm', 'token', 7, '1 day') \gset
@@ -207,11 +211,26 @@ SELECT * FROM quota_audit();
 
 -- and a counter that differs from its entries
 ALTER TABLE quota.ledger DISABLE TRIGGER USER;
-INSERT INTO quota.ledger (account, limit_name, unit, kind, amount, charged_at, created_at, reason)
-SELECT account, limit_name, unit, 'adjust', 5, charged_at, created_at, 'forged'
+INSERT INTO quota.ledger (account, limit_name, unit, kind, amount, charged_at, created_at, reason, xid)
+SELECT account, limit_name, unit, 'adjust', 5, charged_at, created_at, 'forged', xid
 FROM quota.ledger WHERE permit = :p LIMIT 1;
 SELECT problem, limit_name, expected, actual FROM quota_audit();
 DELETE FROM quota.ledger WHERE reason = 'forged';
+-- and an entry that holds, or resolves, another amount than its hold
+BEGIN;
+UPDATE quota.ledger SET amount = amount + 1, held = held + 1 WHERE permit = :p AND kind = 'hold';
+SELECT problem, limit_name, tenant, expected, actual FROM quota_audit() ORDER BY 1;
+ROLLBACK;
+\set VERBOSITY sqlstate
+UPDATE quota.ledger SET held = 0 WHERE permit = :p AND kind = 'hold';
+\set VERBOSITY default
+BEGIN;
+ALTER TABLE quota.ledger DROP CONSTRAINT ledger_moves;
+UPDATE quota.ledger SET held = 8 WHERE permit = :p AND kind = 'hold';
+UPDATE quota.ledger SET held = -8 WHERE permit = :p AND kind = 'settle';
+SELECT problem, limit_name, tenant, detail FROM quota_audit();
+ROLLBACK;
+ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER zz_quota_ledger_stamp;
 ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER ledger_final;
 ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER ledger_final_truncate;
 ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER ledger_restored;

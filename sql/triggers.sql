@@ -57,6 +57,7 @@ SELECT f, s, t, try_trigger(t, f, s) FROM (VALUES
 	('jobs_truncate', 'BEFORE TRUNCATE/FOR EACH STATEMENT', 'quota.jobs'),
 	('ledger_refuse', 'BEFORE UPDATE/FOR EACH ROW', 'quota.ledger'),
 	('ledger_restored', 'AFTER INSERT/FOR EACH ROW', 'quota.ledger'),
+	('ledger_stamp', 'BEFORE INSERT/FOR EACH ROW', 'quota.ledger'),
 	('config_guard', 'BEFORE INSERT/FOR EACH ROW', 'quota.tiers'),
 	('config_guard_delete', 'AFTER DELETE/FOR EACH STATEMENT', 'quota.tenants'),
 	('config_stamp', 'BEFORE INSERT/FOR EACH ROW', 'quota.tenants'),

@@ -90,6 +90,7 @@ collect_parts(const QuotaPlan *plan, int64 permit, LedgerEntry *entries,
 		entry->limit_name = term->name;
 		entry->unit = term->unit;
 		entry->amount = part->amount;
+		entry->held = part->amount;
 		entry->charged_at = charge_time(part, wall_us);
 		n++;
 	}
@@ -235,6 +236,7 @@ resolve_entry(RowTable *ledger, LedgerEntry *entry, const char *kind,
 	if (diff != 0 && !is_counted)
 		credit_charge(entry, NULL, diff, &entry->charged_at);
 	entry->kind = kind;
+	entry->held = -entry->amount;
 	entry->amount = diff;
 	entry->created_at = quota_wall_us();
 	entry->reason = reason;
@@ -310,6 +312,7 @@ credit_give_back(int64 permit, int32 n, bool marked)
 		entry->amount = -(entry->amount / hold.calls * n);
 		if (entry->amount != 0 && !is_carried(&carried, entry))
 			credit_charge(entry, NULL, entry->amount, &entry->charged_at);
+		entry->held = entry->amount;
 		entry->kind = "release";
 		ledger_append(ledger, entry);
 	}

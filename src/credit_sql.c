@@ -247,6 +247,7 @@ refund_account(RowTable *ledger, LedgerEntry *sum, int64 amount,
 		return;
 	sum->kind = "refund";
 	sum->amount = -amount;
+	sum->held = 0;
 	sum->reason = reason;
 	sum->created_at = quota_wall_us();
 	credit_charge(sum, NULL, sum->amount, &sum->charged_at);

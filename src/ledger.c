@@ -15,6 +15,8 @@
  */
 #include "ledger.h"
 
+#include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/dependency.h"
 #include "commands/sequence.h"
 #include "credit.h"
@@ -25,10 +27,13 @@
 #include "trigger.h"
 #include "utils/fmgroids.h"
 #include "utils/timestamp.h"
+#include "utils/rel.h"
 #include "utils/uuid.h"
+#include "utils/xid8.h"
 
 PG_FUNCTION_INFO_V1(quota_ledger_refuse);
 PG_FUNCTION_INFO_V1(quota_ledger_restored);
+PG_FUNCTION_INFO_V1(quota_ledger_stamp);
 
 /* Attribute numbers of quota.ledger */
 enum
@@ -45,7 +50,9 @@ enum
 	LEDGER_JOB,
 	LEDGER_CHARGED_AT,
 	LEDGER_CREATED_AT,
-	LEDGER_REASON
+	LEDGER_REASON,
+	LEDGER_HELD,
+	LEDGER_XID
 };
 
 /* ledger_append() is at work: the row that fires the trigger is ours */
@@ -88,6 +95,9 @@ ledger_append(RowTable *ledger, const LedgerEntry *entry)
 	row_set(&row, LEDGER_CHARGED_AT, TimestampTzGetDatum(entry->charged_at));
 	row_set(&row, LEDGER_CREATED_AT, TimestampTzGetDatum(entry->created_at));
 	row_set_text(&row, LEDGER_REASON, entry->reason);
+	row_set(&row, LEDGER_HELD, Int64GetDatum(entry->held));
+	row_set(&row, LEDGER_XID,
+			FullTransactionIdGetDatum(GetTopFullTransactionId()));
 
 	appending = true;
 	PG_TRY();
@@ -117,6 +127,7 @@ read_entry(TupleTableSlot *slot)
 	entry->unit = row_text(slot, LEDGER_UNIT);
 	entry->kind = row_text(slot, LEDGER_KIND);
 	entry->amount = row_int64_or_0(slot, LEDGER_AMOUNT);
+	entry->held = row_int64_or_0(slot, LEDGER_HELD);
 	entry->permit = row_int64_or_0(slot, LEDGER_PERMIT);
 	entry->job = row_int64_or_0(slot, LEDGER_JOB);
 	entry->charged_at = row_int64_or_0(slot, LEDGER_CHARGED_AT);
@@ -261,6 +272,27 @@ quota_ledger_refuse(PG_FUNCTION_ARGS)
 			 errdetail("Entries are final: what was granted and spent can be explained only from all of them."),
 			 errhint("Write another entry with quota_adjust() or quota_refund().")));
 	pg_unreachable();
+}
+
+/* BEFORE INSERT FOR EACH ROW. */
+Datum
+quota_ledger_stamp(PG_FUNCTION_ARGS)
+{
+	static const TriggerShape shape = {
+		.function = "ledger_stamp",.tables = TRIGGER_TABLE(QUOTA_REL_LEDGER),
+		.before = true,.row = TRIGGER_ON_INSERT
+	};
+	TriggerData *trigger = quota_trigger(fcinfo, &shape);
+	int			column = LEDGER_XID;
+	Datum		xid;
+	bool		isnull = false;
+
+	if (appending)
+		return PointerGetDatum(trigger->tg_trigtuple);
+	xid = FullTransactionIdGetDatum(GetTopFullTransactionId());
+	return PointerGetDatum(heap_modify_tuple_by_cols(trigger->tg_trigtuple,
+													 RelationGetDescr(trigger->tg_relation),
+													 1, &column, &xid, &isnull));
 }
 
 /* The counter of an account exists and was, or is being, loaded. */

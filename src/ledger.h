@@ -21,7 +21,8 @@ typedef struct LedgerEntry
 	const char *tenant;
 	const char *unit;
 	const char *kind;
-	int64		amount;			/* > 0 spent, < 0 given */
+	int64		amount;			/* change of what is used */
+	int64		held;			/* change of what open holds hold */
 	int64		permit;
 	int64		job;
 	TimestampTz charged_at;		/* decides the period it counts in */

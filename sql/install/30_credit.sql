@@ -1,4 +1,32 @@
-/* Credits: the ledger of allowances, open holds, and what works on them by hand. */
+/*
+ * Credits: the ledger of allowances, open holds, and what works on them by hand.
+ *
+ * DOUBLE ENTRY
+ *
+ * Every account has three sides: what is available, what open holds hold, and
+ * everything else: what was spent, granted, adjusted.  An entry moves units between
+ * sides of its account and names all of it in one row: the available side loses
+ * amount, the held side gains held, and the other side gains amount - held.  So
+ * each entry sums to zero, and so does the ledger.  The kind says what the other
+ * side is, and quota.ledger_entry_moves() which moves a kind may make.
+ */
+
+CREATE FUNCTION quota.ledger_entry_moves(kind text, amount bigint, held bigint)
+RETURNS boolean
+LANGUAGE SQL IMMUTABLE PARALLEL SAFE
+AS $$
+	SELECT CASE
+		WHEN kind OPERATOR(pg_catalog.=) 'hold'
+			THEN amount OPERATOR(pg_catalog.>=) 0 AND held OPERATOR(pg_catalog.=) amount
+		WHEN kind OPERATOR(pg_catalog.=) 'release'
+			THEN amount OPERATOR(pg_catalog.<=) 0 AND held OPERATOR(pg_catalog.=) amount
+		WHEN kind OPERATOR(pg_catalog.=) ANY (ARRAY['settle', 'expire'])
+			THEN held OPERATOR(pg_catalog.<=) 0 AND amount OPERATOR(pg_catalog.>=) held
+		WHEN kind OPERATOR(pg_catalog.=) ANY (ARRAY['refund', 'grant'])
+			THEN amount OPERATOR(pg_catalog.<) 0 AND held OPERATOR(pg_catalog.=) 0
+		ELSE held OPERATOR(pg_catalog.=) 0 END
+$$;
+COMMENT ON FUNCTION quota.ledger_entry_moves(text, bigint, bigint) IS 'Internal: whether an entry of this kind may change what is used by amount and what is held by held.';
 
 CREATE TABLE quota.ledger (
 	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -14,14 +42,11 @@ CREATE TABLE quota.ledger (
 	charged_at timestamptz NOT NULL,
 	created_at timestamptz NOT NULL,
 	reason text,
+	held bigint NOT NULL DEFAULT 0,
+	xid xid8 NOT NULL,
 	CONSTRAINT ledger_kind_word CHECK (kind OPERATOR(pg_catalog.=) ANY
 		(ARRAY['hold', 'release', 'settle', 'refund', 'expire', 'grant', 'adjust'])),
-	CONSTRAINT ledger_amount_range CHECK (CASE
-		WHEN kind OPERATOR(pg_catalog.=) 'hold' THEN amount OPERATOR(pg_catalog.>=) 0
-		WHEN kind OPERATOR(pg_catalog.=) 'release' THEN amount OPERATOR(pg_catalog.<=) 0
-		WHEN kind OPERATOR(pg_catalog.=) 'grant' THEN amount OPERATOR(pg_catalog.<) 0
-		WHEN kind OPERATOR(pg_catalog.=) 'refund' THEN amount OPERATOR(pg_catalog.<) 0
-		ELSE true END),
+	CONSTRAINT ledger_moves CHECK (quota.ledger_entry_moves(kind, amount, held)),
 	CONSTRAINT ledger_permit_presence CHECK (permit IS NOT NULL OR
 		kind OPERATOR(pg_catalog.=) ANY (ARRAY['grant', 'adjust']))
 ) USING heap;
@@ -39,8 +64,10 @@ COMMENT ON COLUMN quota.ledger.provider IS 'Provider of the limit; NULL for a li
 COMMENT ON COLUMN quota.ledger.limit_name IS 'Name of the limit in quota.limits.';
 COMMENT ON COLUMN quota.ledger.tenant IS 'Whose call it was, also where tenants share the allowance; NULL for entries by hand that name no tenant.';
 COMMENT ON COLUMN quota.ledger.unit IS 'Unit of amount.';
-COMMENT ON COLUMN quota.ledger.kind IS 'hold: estimate of an admitted call, or of several. release: those of them that were never made. settle: what the call used less the hold, 0 when the estimate was right. expire: the same for a call that nobody settled. refund: given back after settling. grant, adjust: by hand.';
-COMMENT ON COLUMN quota.ledger.amount IS 'Units; positive = spent, negative = given.';
+COMMENT ON COLUMN quota.ledger.kind IS 'What the entry moves. hold: the estimate of an admitted call, or of several, from available to held. release: those of them that were never made, from held to available. settle: all that was held, what the call used to spent and the rest to available; what it used beyond the hold from available to spent. expire: the same for a call that nobody settled. refund: given back after settling, from spent to available. grant: from granted to available. adjust: from available to adjusted, or back.';
+COMMENT ON COLUMN quota.ledger.amount IS 'Units by which what is used of the allowance changes, holds included; positive = less is available, negative = more. Of settle and expire: what was used less what was held, 0 when the estimate was right.';
+COMMENT ON COLUMN quota.ledger.held IS 'Units by which what open holds hold changes. The side that is neither available nor held gains amount - held, so every entry sums to zero.';
+COMMENT ON COLUMN quota.ledger.xid IS 'Transaction that wrote the entry. Entries of an account are in order by xid, then id: final for those whose transaction is older than all that are open, as no more can come before them. Entries that are restored have that of the restore.';
 COMMENT ON COLUMN quota.ledger.permit IS 'Permit of the call; all its entries have the same.';
 COMMENT ON COLUMN quota.ledger.job IS 'Job the call was made for.';
 COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in: the one that contains this instant by the limit''s calendar. Entries that refer to a hold have that of the hold.';
@@ -89,15 +116,25 @@ LANGUAGE C;
 COMMENT ON FUNCTION quota.ledger_restored() IS 'Internal: refuses direct inserts for an account whose balance is kept in shared memory already.';
 REVOKE ALL ON FUNCTION quota.ledger_restored() FROM PUBLIC;
 
+CREATE FUNCTION quota.ledger_stamp() RETURNS trigger
+AS 'MODULE_PATHNAME', 'quota_ledger_stamp'
+LANGUAGE C;
+COMMENT ON FUNCTION quota.ledger_stamp() IS 'Internal: gives entries that are inserted directly the transaction that does it.';
+REVOKE ALL ON FUNCTION quota.ledger_stamp() FROM PUBLIC;
+
+CREATE TRIGGER zz_quota_ledger_stamp BEFORE INSERT ON quota.ledger
+	FOR EACH ROW EXECUTE FUNCTION quota.ledger_stamp();
 CREATE TRIGGER ledger_final BEFORE UPDATE OR DELETE ON quota.ledger
 	FOR EACH ROW EXECUTE FUNCTION quota.ledger_refuse();
 CREATE TRIGGER ledger_final_truncate BEFORE TRUNCATE ON quota.ledger
 	FOR EACH STATEMENT EXECUTE FUNCTION quota.ledger_refuse();
 CREATE TRIGGER ledger_restored AFTER INSERT ON quota.ledger
 	FOR EACH ROW EXECUTE FUNCTION quota.ledger_restored();
+ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER zz_quota_ledger_stamp;
 ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER ledger_final;
 ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER ledger_final_truncate;
 ALTER TABLE quota.ledger ENABLE ALWAYS TRIGGER ledger_restored;
+COMMENT ON TRIGGER zz_quota_ledger_stamp ON quota.ledger IS 'Entries bear the transaction that inserted them.';
 COMMENT ON TRIGGER ledger_final ON quota.ledger IS 'Entries are never changed.';
 COMMENT ON TRIGGER ledger_final_truncate ON quota.ledger IS 'Entries are never removed.';
 COMMENT ON TRIGGER ledger_restored ON quota.ledger IS 'Direct inserts are for restoring a dump.';
@@ -196,12 +233,19 @@ AS $$
 			pg_catalog.min(l.tenant) AS tenant,
 			pg_catalog.count(*) FILTER (WHERE l.kind OPERATOR(pg_catalog.=) 'hold') AS holds,
 			pg_catalog.count(*) FILTER (WHERE l.kind OPERATOR(pg_catalog.=) ANY (ARRAY['settle', 'expire'])) AS resolved,
-			pg_catalog.sum(l.amount)::bigint AS spent
+			pg_catalog.sum(l.amount)::bigint AS spent,
+			pg_catalog.sum(l.held)::bigint AS held
 		FROM quota.ledger AS l
 		WHERE l.permit IS NOT NULL
 		GROUP BY l.permit, l.account
 	), judged AS (
-		SELECT p.*, h.permit IS NOT NULL AS open
+		SELECT p.*, h.permit IS NOT NULL AS open,
+			(SELECT coalesce(pg_catalog.sum(l.amount), 0)::bigint
+				FROM quota.ledger AS l
+				WHERE l.permit OPERATOR(pg_catalog.=) h.permit
+					AND l.account OPERATOR(pg_catalog.=) p.account
+					AND l.created_at OPERATOR(pg_catalog.=) h.created_at
+					AND l.kind OPERATOR(pg_catalog.=) ANY (ARRAY['hold', 'release'])) AS open_held
 		FROM parts AS p LEFT JOIN quota.holds AS h
 			ON h.permit OPERATOR(pg_catalog.=) p.permit
 	)
@@ -218,6 +262,16 @@ AS $$
 		'what the permit spent after refunds', 0, spent
 	FROM judged
 	WHERE spent OPERATOR(pg_catalog.<) 0
+	UNION ALL
+	SELECT 'units held differ', provider, limit_name, tenant, permit,
+		'what entries hold, and the hold if it is open', open_held, held
+	FROM judged
+	WHERE held OPERATOR(pg_catalog.<>) open_held
+	UNION ALL
+	SELECT 'entry moves wrongly', l.provider, l.limit_name, l.tenant, l.permit,
+		'amount and held are not those of kind ' OPERATOR(pg_catalog.||) l.kind, NULL, NULL
+	FROM quota.ledger AS l
+	WHERE NOT quota.ledger_entry_moves(l.kind, l.amount, l.held)
 	UNION ALL
 	SELECT 'hold without entries', h.provider, NULL, h.tenant, h.permit,
 		'no entry of kind hold bears its permit and created_at', 1, 0
@@ -244,7 +298,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_audit'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION quota_audit() IS
-'What should never be: holds resolved twice or not at all, refunds above what was spent, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run. Empty = healthy. Reads the whole ledger and all jobs. Counters in use by open transactions are not compared.';
+'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, refunds above what was spent, entries that do not sum to zero, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run. Empty = healthy. Reads the whole ledger and all jobs. Counters in use by open transactions are not compared.';
 REVOKE ALL ON FUNCTION quota_audit() FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('quota.ledger', '');

@@ -99,7 +99,8 @@ sub contents
 	my $all = '';
 	foreach my $table (split /\n/, $tables)
 	{
-		my $new = $table eq 'leases' ? ",ready_at,permit,worker,original_at,claimed_at" : '';
+		my $new = $table eq 'leases' ? ",ready_at,permit,worker,original_at,claimed_at"
+		  : $table eq 'ledger' ? ',xid' : '';
 		$all .= "$table:\n"
 		  . in($database, "SELECT to_jsonb(t) - '{created_epoch,changed_epoch,changed_ns$new}'::text[]
 				FROM quota.$table t ORDER BY 1") . "\n";
