@@ -4,6 +4,7 @@
 #                                another one: make PG_CONFIG=/path/to/pg_config
 #   make test                    build, then run every test in throw-away servers
 #   make demo | bench | unit     see demo/run, test/bench/run, test/unit/unit.h
+#   make fuzz                    libFuzzer on what comes from outside, FUZZ_SECONDS=60
 
 EXTENSION  = quota
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" quota.control)
@@ -12,7 +13,7 @@ PGFILEDESC = "quota - who may spend the next scarce unit"
 OBJS       = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 
 # Files without server headers, which test/unit links without a server
-PURE       = $(wildcard src/bucket.c src/class_order.c src/fair.c src/latency.c src/match.c src/meter.c src/pace.c src/paced.c src/portion.c src/portion_claims.c src/position.c src/sliding.c src/window.c)
+PURE       = $(wildcard src/bucket.c src/class_order.c src/fair.c src/feedback.c src/feedback_read.c src/http_date.c src/http_list.c src/http_value.c src/latency.c src/match.c src/meter.c src/pace.c src/paced.c src/portion.c src/portion_claims.c src/position.c src/sliding.c src/window.c)
 
 # The install script is written by topic; upgrade scripts are kept as they are
 INSTALL_SQL = $(sort $(wildcard sql/install/*.sql))
@@ -80,6 +81,14 @@ test/unit/build/test_calendar: src/calendar.c
 unit: $(UNIT)
 	@status=0; for t in $(UNIT); do echo "# $$t"; ASAN_OPTIONS=detect_leaks=0 ./$$t || status=1; done; exit $$status
 
+# what random bytes don't find in what comes from outside, for a while; needs clang
+FUZZ_SECONDS = 60
+fuzz: test/unit/test_feedback_fuzz.c $(PURE)
+	@mkdir -p test/unit/build/corpus
+	clang -DQUOTA_UNIT -DQUOTA_LIBFUZZER -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-Isrc -Itest/unit -o test/unit/build/fuzz $< $(PURE)
+	test/unit/build/fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=2000 -dict=test/unit/feedback.dict -artifact_prefix=test/unit/build/ test/unit/build/corpus
+
 test:
 	test/run
 demo:
@@ -87,5 +96,5 @@ demo:
 bench:
 	test/bench/run
 
-.PHONY: all test demo bench unit
+.PHONY: all test demo bench unit fuzz
 .DELETE_ON_ERROR:

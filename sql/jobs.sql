@@ -88,7 +88,7 @@ SELECT job, attempt FROM claim;
 SELECT quota_fail(id, attempt, 'hopeless', retry => false) FROM lease('f2');
 INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('jobs_a', 'jobs', '"f3"');
 SELECT job FROM claim;
-SELECT quota_fail(id, attempt, 'later', headers => '{"retry-after": "Thu, 01 Jan 2026 00:02:00 GMT", "x": ["retry-after", 1]}') FROM lease('f3');
+SELECT quota_fail(id, attempt, 'later', headers => '{"RETRY-after": ["90", "Thursday, 01-Jan-26 00:02:00 GMT", null], "x": ["retry-after", 1]}') FROM lease('f3');
 SELECT job FROM claim;
 SELECT state, reason, wake_at FROM flows WHERE tenant = 'jobs_a';
 SELECT quota_cancel(id) FROM lease('f3');

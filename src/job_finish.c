@@ -115,7 +115,7 @@ finish_fail(Held *h, int32 attempt, const Failure *failure)
 		job_write_over(h->jobs, h->job, state, &change);
 		return state;
 	}
-	delay_ns = job_retry_delay(&h->names, attempt, failure->headers);
+	delay_ns = job_retry_delay(&h->names, attempt, failure);
 	held_give_back(h, failure->billed, NULL, 1,
 				   quota_ns_of_steady(quota_steady_of(h->now_ns + delay_ns)), 0);
 	write_retry(h, delay_ns, &change);

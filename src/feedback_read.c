@@ -1,0 +1,548 @@
+/*
+ * feedback_read.c
+ *		What a header tells of limits: see feedback.h.
+ *
+ * Beside Retry-After, RateLimit and RateLimit-Policy there are as many families of
+ * headers as providers, all made of the same words.  So a name is taken apart: the
+ * words "ratelimit" or "rate-limit", behind them one that says what the value is
+ * (limit, remaining, used, reset, window and their likes), and what is left over
+ * names what is counted.  What stands before is the vendor's.  A name without a word
+ * that says what the value is (X-RateLimit-Bucket) tells nothing.
+ *
+ * Several values for one thing, of whatever headers, are joined to the least that is
+ * left and the longest wait.
+ */
+#include "feedback.h"
+
+#include "http_list.h"
+
+#include <string.h>
+
+/* More words make a name none of ours. */
+#define MAX_WORDS	12
+
+/* What a name says of its value. */
+typedef enum NameMeaning
+{
+	NAME_OTHER,					/* nothing of limits */
+	NAME_LIMIT,
+	NAME_REMAINING,
+	NAME_USED,
+	NAME_RESET,
+	NAME_WINDOW,
+	NAME_RETRY_AFTER,
+	NAME_REASON,
+	NAME_ITEMS,					/* RateLimit of the IETF, */
+	NAME_POLICIES				/* RateLimit-Policy */
+} NameMeaning;
+
+/* A name that was taken apart. */
+typedef struct HeaderName
+{
+	NameMeaning means;
+	HttpUnit	unit;			/* of times */
+	int64_t		window_us;		/* by a word such as "minute" */
+	char		of[FEEDBACK_NAME_LEN];
+	char		counts[FEEDBACK_NAME_LEN];
+} HeaderName;
+
+/* ---- words ---- */
+
+static const struct
+{
+	const char *word;
+	NameMeaning means;
+}			value_words[] = {
+	{"limit", NAME_LIMIT}, {"max", NAME_LIMIT}, {"quota", NAME_LIMIT},
+	{"remaining", NAME_REMAINING}, {"left", NAME_REMAINING},
+	{"used", NAME_USED}, {"observed", NAME_USED},
+	{"reset", NAME_RESET}, {"resets", NAME_RESET}, {"resettime", NAME_RESET},
+	{"window", NAME_WINDOW}, {"interval", NAME_WINDOW},
+	{"reason", NAME_REASON}
+};
+
+static const struct
+{
+	const char *word;
+	int64_t		us;
+}			time_words[] = {
+	{"second", 1000000}, {"secondly", 1000000},
+	{"minute", 60000000}, {"minutely", 60000000},
+	{"hour", INT64_C(3600000000)}, {"hourly", INT64_C(3600000000)},
+	{"day", HTTP_DAY_US}, {"daily", HTTP_DAY_US},
+	{"month", 30 * HTTP_DAY_US}, {"monthly", 30 * HTTP_DAY_US}
+};
+
+#define LENGTH(array) ((int) (sizeof(array) / sizeof((array)[0])))
+
+/* What the word says of the value, or NAME_OTHER. */
+static NameMeaning
+value_word(HttpText word)
+{
+	for (int i = 0; i < LENGTH(value_words); i++)
+		if (http_is(word, value_words[i].word))
+			return value_words[i].means;
+	return NAME_OTHER;
+}
+
+/* The length of time that the word names, or FEEDBACK_NOT_TOLD. */
+static int64_t
+time_word(HttpText word)
+{
+	for (int i = 0; i < LENGTH(time_words); i++)
+		if (http_is(word, time_words[i].word))
+			return time_words[i].us;
+	return FEEDBACK_NOT_TOLD;
+}
+
+/* Adds a word in lower case, as far as there is room. */
+static void
+append(char *target, HttpText word)
+{
+	size_t		n = strlen(target);
+
+	if (n > 0 && n + 1 < FEEDBACK_NAME_LEN)
+		target[n++] = '-';
+	for (size_t i = 0; i < word.length && n + 1 < FEEDBACK_NAME_LEN; i++)
+	{
+		char		c = word.at[i];
+
+		target[n++] = c >= 'A' && c <= 'Z' ? (char) (c + ('a' - 'A')) : c;
+	}
+	target[n] = '\0';
+}
+
+/* The words of a name; -1 when it is no name of a header of ours. */
+static int
+split(const char *name, HttpText *words)
+{
+	int			n = 0;
+	const char *start = name;
+
+	for (const char *at = name;; at++)
+	{
+		bool		ends = *at == '-' || *at == '_' || *at == '\0';
+
+		if (!ends && !((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
+					   (*at >= '0' && *at <= '9')))
+			return -1;
+		if (!ends)
+			continue;
+		if (n == MAX_WORDS)
+			return -1;
+		words[n].at = start;
+		words[n++].length = (size_t) (at - start);
+		start = at + 1;
+		if (*at == '\0')
+			return n;
+	}
+}
+
+/* ---- names ---- */
+
+/* Where the words behind "rate-limit" begin; -1 when they are not there. */
+static int
+behind_marker(const HttpText *words, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (http_is(words[i], "ratelimit"))
+			return i + 1;
+		if (i + 1 < n && http_is(words[i], "rate") &&
+			(http_is(words[i + 1], "limit") || http_is(words[i + 1], "limits") ||
+			 http_is(words[i + 1], "limited")))
+			return i + 2;
+	}
+	return -1;
+}
+
+/* A word behind the marker. */
+static void
+add_word(HeaderName *name, HttpText word)
+{
+	NameMeaning means = value_word(word);
+	int64_t		time_us = time_word(word);
+
+	if (http_is(word, "ms") || http_is(word, "milliseconds"))
+		name->unit = HTTP_MILLISECONDS;
+	else if (http_is(word, "time") || http_is(word, "after"))
+		return;					/* "time-reset", "reset-after" */
+	else if (means == NAME_OTHER)
+	{
+		append(name->of, word);
+		if (time_us == FEEDBACK_NOT_TOLD)
+			append(name->counts, word);
+		else
+			name->window_us = time_us;
+	}
+	/* "limit-reset" is a reset */
+	else if (name->means == NAME_OTHER || name->means == NAME_LIMIT)
+		name->means = means;
+}
+
+/* retry-after, x-ms-retry-after-ms */
+static bool
+is_retry_after(const HttpText *words, int n, HeaderName *name)
+{
+	if (n > 0 && http_is(words[n - 1], "ms"))
+	{
+		name->unit = HTTP_MILLISECONDS;
+		n--;
+	}
+	return n >= 2 && http_is(words[n - 2], "retry") &&
+		http_is(words[n - 1], "after");
+}
+
+/* Takes a name apart. */
+static HeaderName
+take_apart(const char *text)
+{
+	HeaderName	name = {NAME_OTHER, HTTP_SECONDS, FEEDBACK_NOT_TOLD, "", ""};
+	HttpText	words[MAX_WORDS];
+	int			n = split(text, words);
+	int			at;
+
+	if (http_is(http_text(text), "ratelimit"))
+		name.means = NAME_ITEMS;
+	else if (http_is(http_text(text), "ratelimit-policy"))
+		name.means = NAME_POLICIES;
+	else if (n > 0 && is_retry_after(words, n, &name))
+		name.means = NAME_RETRY_AFTER;
+	if (name.means != NAME_OTHER || n < 0)
+		return name;
+
+	name.unit = HTTP_SECONDS;
+	at = behind_marker(words, n);
+	if (at < 0)
+		return name;
+	for (int i = at; i < n; i++)
+		add_word(&name, words[i]);
+	/* X-Rate-Limit alone, and with nothing but words of time, is a limit */
+	if (name.means == NAME_OTHER && name.counts[0] == '\0')
+		name.means = NAME_LIMIT;
+	return name;
+}
+
+/* ---- readings ---- */
+
+static const FeedbackReading nothing_told = {
+	"", "", NULL, FEEDBACK_NOT_TOLD, FEEDBACK_NOT_TOLD, FEEDBACK_NOT_TOLD,
+	FEEDBACK_NOT_TOLD, FEEDBACK_NOT_TOLD
+};
+
+/* The smaller and the larger of what is told. */
+static void
+keep_least(int64_t *told, int64_t value)
+{
+	if (value != FEEDBACK_NOT_TOLD && (*told == FEEDBACK_NOT_TOLD || value < *told))
+		*told = value;
+}
+
+static void
+keep_most(int64_t *told, int64_t value)
+{
+	if (value > *told)
+		*told = value;
+}
+
+/* Are they about the same? */
+static bool
+is_same(const FeedbackReading *a, const FeedbackReading *b)
+{
+	if (a->limit_name == NULL || b->limit_name == NULL)
+		return a->limit_name == b->limit_name && strcmp(a->of, b->of) == 0;
+	return strcmp(a->limit_name, b->limit_name) == 0;
+}
+
+/* Joins what was told of a name to the outcome. */
+static void
+join(FeedbackOutcome *out, const FeedbackReading *told)
+{
+	FeedbackReading *r = NULL;
+
+	for (int i = 0; i < out->nreadings && r == NULL; i++)
+		if (is_same(&out->readings[i], told))
+			r = &out->readings[i];
+	if (r == NULL)
+	{
+		if (out->nreadings == FEEDBACK_MAX_READINGS)
+			out->ignored++;
+		else
+			out->readings[out->nreadings++] = *told;
+		return;
+	}
+	keep_least(&r->limit, told->limit);
+	keep_least(&r->remaining, told->remaining);
+	keep_most(&r->used, told->used);
+	keep_most(&r->reset_us, told->reset_us);
+	keep_least(&r->window_us, told->window_us);
+	if (r->unit[0] == '\0')
+		strcpy(r->unit, told->unit);
+}
+
+/* ---- values of families ---- */
+
+/* "used" or "used/limit" */
+static bool
+read_used(HttpText text, FeedbackReading *told)
+{
+	HttpText	part;
+	int64_t		used;
+	int64_t		limit;
+
+	if (!http_next(&text, '/', &part) || !http_count(part, &used))
+		return false;
+	keep_most(&told->used, used);
+	if (text.at == NULL)
+		return true;
+	if (!http_count(text, &limit))
+		return false;
+	keep_least(&told->limit, limit);
+	return true;
+}
+
+/* One item of a list. */
+static bool
+read_item(HttpText text, NameMeaning means, bool is_first, FeedbackReading *told)
+{
+	int64_t		count;
+
+	if (means == NAME_USED)
+		return read_used(text, told);
+	if (!http_count(text, &count))
+		return false;
+	if (means == NAME_REMAINING)
+		keep_least(&told->remaining, count);
+	else if (is_first)
+		told->limit = count;
+	return true;
+}
+
+/*
+ * Counts: "100", and as older drafts have it "100, 100;w=60", where what follows the
+ * first limit are policies.
+ */
+static bool
+read_counts(const char *value, NameMeaning means, FeedbackReading *told)
+{
+	HttpText	rest = http_trim(http_text(value));
+	HttpMember	m;
+	bool		malformed;
+	int			n = 0;
+
+	for (; http_member(&rest, &m, &malformed); n++)
+	{
+		HttpText	w;
+
+		if (m.key.at != NULL || !read_item(m.item, means, n == 0, told))
+			return false;
+		if (n == 0 && http_param(&m, "w", &w) &&
+			!http_wait(w, HTTP_SECONDS, 0, &told->window_us))
+			return false;
+	}
+	return !malformed && n > 0;
+}
+
+/* A time, or the longest of several. */
+static bool
+read_time(const char *value, HttpUnit unit, int64_t now_us, int64_t *us)
+{
+	HttpText	rest = http_text(value);
+	HttpText	part;
+
+	if (http_wait(rest, unit, now_us, us))
+		return true;
+	*us = FEEDBACK_NOT_TOLD;
+	while (http_next(&rest, ',', &part))
+	{
+		int64_t		one;
+
+		if (!http_wait(part, unit, now_us, &one))
+			return false;
+		keep_most(us, one);
+	}
+	return true;
+}
+
+/* ---- the fields of the IETF ---- */
+
+/* A count or a time that a parameter may give; false: it gives rubbish. */
+static bool
+param_count(const HttpMember *m, const char *key, int64_t *count)
+{
+	HttpText	value;
+
+	return !http_param(m, key, &value) || http_count(value, count);
+}
+
+static bool
+param_seconds(const HttpMember *m, const char *key, int64_t *us)
+{
+	HttpText	value;
+
+	return !http_param(m, key, &value) ||
+		http_wait(value, HTTP_SECONDS, 0, us);
+}
+
+/* An entry of draft 7's dictionary, limit=100, remaining=50, reset=5 */
+static bool
+read_entry(const HttpMember *m, FeedbackReading *told)
+{
+	if (http_is(m->key, "limit"))
+		return http_count(m->item, &told->limit);
+	if (http_is(m->key, "remaining"))
+		return http_count(m->item, &told->remaining);
+	if (http_is(m->key, "reset"))
+		return http_wait(m->item, HTTP_SECONDS, 0, &told->reset_us);
+	return true;
+}
+
+/* The name of a policy, in lower case; one that is a number is none (older drafts). */
+static void
+name_policy(const HttpMember *m, FeedbackReading *told)
+{
+	int64_t		number;
+	char		name[FEEDBACK_NAME_LEN];
+
+	if (!m->is_string && http_count(m->item, &number))
+		return;
+	http_item_copy(m, name, sizeof(name));
+	append(told->of, http_text(name));
+}
+
+/*
+ * "default";r=50;t=30 and "default";q=100;w=60;qu="requests", or as drafts had it
+ * default;q=100, limit=100, and 100;w=60.  pk, who shares the quota, is not read.
+ */
+static bool
+read_member(const HttpMember *m, FeedbackReading *told)
+{
+	HttpText	unit;
+
+	if (m->key.at != NULL)
+		return read_entry(m, told);
+	name_policy(m, told);
+	if (!m->is_string && told->of[0] == '\0' && !http_count(m->item, &told->limit))
+		return false;
+	if (http_param(m, "qu", &unit))
+		append(told->unit, unit);
+	return param_count(m, "r", &told->remaining) &&
+		param_count(m, "q", &told->limit) &&
+		param_seconds(m, "t", &told->reset_us) &&
+		param_seconds(m, "w", &told->window_us);
+}
+
+/* All members of a field, or none of them if one is malformed. */
+static bool
+read_field(const char *value, FeedbackOutcome *out)
+{
+	FeedbackOutcome before = *out;
+	HttpText	rest = http_trim(http_text(value));
+	HttpMember	m;
+	bool		malformed;
+	int			n = 0;
+
+	for (; http_member(&rest, &m, &malformed); n++)
+	{
+		FeedbackReading told = nothing_told;
+
+		if (!read_member(&m, &told))
+		{
+			malformed = true;
+			break;
+		}
+		join(out, &told);
+	}
+	if (malformed)
+		*out = before;
+	return !malformed && n > 0;
+}
+
+/* ---- headers ---- */
+
+/* Reads the value of a header whose name says this; false: it is rubbish. */
+static bool
+read_value(const char *value, const HeaderName *name, const char *limit_name,
+		   int64_t now_us, FeedbackOutcome *out)
+{
+	FeedbackReading told = nothing_told;
+	int64_t		us;
+	bool		is_good;
+
+	strcpy(told.of, name->of);
+	strcpy(told.unit, name->counts);
+	told.limit_name = limit_name;
+	told.window_us = name->window_us;
+	switch (name->means)
+	{
+		case NAME_ITEMS:
+		case NAME_POLICIES:
+			return read_field(value, out);
+		case NAME_REASON:
+			if (out->reason == NULL && value[0] != '\0')
+				out->reason = value;
+			return true;
+		case NAME_RETRY_AFTER:
+			if (!read_time(value, name->unit, now_us, &us))
+				return false;
+			keep_most(&out->retry_after_us, us);
+			return true;
+		case NAME_RESET:
+			is_good = read_time(value, name->unit, now_us, &told.reset_us);
+			break;
+		case NAME_WINDOW:
+			is_good = read_time(value, name->unit, now_us, &told.window_us);
+			break;
+		default:
+			is_good = read_counts(value, name->means, &told);
+	}
+	if (is_good)
+		join(out, &told);
+	return is_good;
+}
+
+/* See feedback.h. */
+bool
+feedback_read(const FeedbackHeader *header, int64_t now_us, FeedbackOutcome *outcome)
+{
+	HeaderName	name = take_apart(header->name);
+
+	if (name.means == NAME_OTHER)
+		return false;
+	if (!read_value(header->value, &name, NULL, now_us, outcome))
+		outcome->ignored++;
+	return true;
+}
+
+/* See feedback.h. */
+void
+feedback_read_as(const FeedbackHeader *header, const FeedbackRule *rule,
+				 int64_t now_us, FeedbackOutcome *outcome)
+{
+	static const NameMeaning meanings[] = {
+		[MEANS_LIMIT] = NAME_LIMIT,[MEANS_REMAINING] = NAME_REMAINING,
+		[MEANS_USED] = NAME_USED,[MEANS_RESET] = NAME_RESET,
+		[MEANS_RETRY_AFTER] = NAME_RETRY_AFTER,[MEANS_REASON] = NAME_REASON
+	};
+	HeaderName	name = take_apart(header->name);
+
+	name.means = meanings[rule->means];
+	if (!read_value(header->value, &name, rule->limit_name, now_us, outcome))
+		outcome->ignored++;
+}
+
+/* See feedback.h. */
+bool
+feedback_counts(const FeedbackReading *reading, const char *unit)
+{
+	const char *of = reading->unit;
+	size_t		i = 0;
+
+	if (of[0] == '\0')
+		of = "request";
+	for (; of[i] != '\0' && unit[i] != '\0'; i++)
+		if (of[i] != (unit[i] == '_' ? '-' : unit[i]))
+			return false;
+	/* headers mostly name several */
+	return unit[i] == '\0' && (of[i] == '\0' || strcmp(of + i, "s") == 0);
+}
