@@ -33,6 +33,7 @@ quota_read_call(FunctionCallInfo fcinfo, QuotaCall *call, QuotaAsk *ask)
 	call->user = quota_arg_text(fcinfo, ARG_USER, "user", false);
 	call->connection = quota_arg_text(fcinfo, ARG_CONNECTION, "connection", false);
 	call->resource = quota_arg_text(fcinfo, ARG_RESOURCE, "resource", false);
+	ask->retry = quota_arg_int32(fcinfo, ARG_ATTEMPT, "attempt", 1, PG_INT32_MAX) > 1;
 	ask->partial = quota_arg_bool(fcinfo, ARG_PARTIAL, "partial");
 }
 

@@ -70,6 +70,7 @@ is_short(QuotaReason reason)
 {
 	return reason == QUOTA_RATE_LIMITED ||
 		reason == QUOTA_CONCURRENCY_LIMITED ||
+		reason == QUOTA_RETRY_BUDGET ||
 		reason == QUOTA_QUOTA_EXHAUSTED;
 }
 

@@ -12,6 +12,7 @@
  */
 #include "charge.h"
 
+#include "asker.h"
 #include "enforce.h"
 #include "floor.h"
 #include "journal.h"
@@ -121,6 +122,15 @@ charge_term(const QuotaTerm *term, const TermState *s, uint32 permit, int n,
 	return true;
 }
 
+/* n first attempts: retries that wait for some may be in the budget now. */
+static void
+count_first(uint32 bucket, int n, bool alone)
+{
+	journal_first(bucket, n, alone);
+	if (meter_level(&quota_buckets[bucket].meter) > 0)
+		asker_wake(bucket);
+}
+
 /* See charge.h. */
 bool
 quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int n,
@@ -142,7 +152,9 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 		const QuotaTerm *term = &plan->terms[i];
 		const TermState *s = &states[i];
 
-		if (!s->charged || (s->cost == 0 && permit == QUOTA_NO_INDEX))
+		if (s->is_first)
+			count_first(s->bucket, n, alone);
+		if (!s->charged || s->is_first || (s->cost == 0 && permit == QUOTA_NO_INDEX))
 			continue;
 		if (!charge_term(term, s, is_of_batch(term, ask) ? v->batch_index : permit,
 						 is_of_batch(term, ask) ? 1 : n, alone))

@@ -105,7 +105,8 @@ meets_shared(const QuotaPlan *plan, int i, const TermState *s)
 	const QuotaTerm *term = &plan->terms[i];
 
 	return s->cost > 0 && !term->own && !is_wide(plan, i) &&
-		term->kind != QUOTA_ALLOWANCE && quota_term_binds(term);
+		term->kind != QUOTA_ALLOWANCE && term->kind != QUOTA_RETRIES &&
+		quota_term_binds(term);
 }
 
 /* Makes one key of two; both are as good as random. */

@@ -62,6 +62,7 @@ typedef struct QuotaAsk
 {
 	int			n;				/* calls, >= 1 */
 	bool		partial;
+	bool		retry;			/* not the first attempt */
 	const QuotaUnits *units;	/* NULL = the cost map */
 	int64		lifetime_ns;	/* of the permit; 0 = the limits' own */
 	QuotaBatchRole batch;
@@ -101,6 +102,8 @@ typedef struct TermState
 	uint32		bucket;
 	uint32		portion;		/* the tenant's, QUOTA_NO_INDEX = none */
 	bool		charged;		/* takes part in the charge */
+	bool		is_first;		/* of a retry budget: a first attempt, to be
+								 * counted there */
 	int64		cost;			/* units one call costs */
 	int64		level;			/* units free; negative = debt */
 	int64		fit;			/* calls that fit now; QUOTA_NEVER = any number */

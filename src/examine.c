@@ -169,6 +169,8 @@ term_cost(const QuotaTerm *term, const QuotaAsk *ask)
 	if (ask->only_unit && (term->kind != QUOTA_ALLOWANCE ||
 						   strcmp(term->unit, ask->only_unit) != 0))
 		return 0;
+	if (term->kind == QUOTA_RETRIES)
+		return ask->retry ? 1 : 0;
 	/* a call in flight is one call, whatever it measures */
 	if (term->kind == QUOTA_CONCURRENCY)
 		return ask->batch == QUOTA_BATCH_NEXT ? 0 : term->cost;
@@ -183,7 +185,8 @@ term_cost(const QuotaTerm *term, const QuotaAsk *ask)
 static bool
 is_measured_later(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask)
 {
-	if (ask->only_unit != NULL || term->kind == QUOTA_CONCURRENCY)
+	if (ask->only_unit != NULL || term->kind == QUOTA_CONCURRENCY ||
+		term->kind == QUOTA_RETRIES)
 		return false;
 	return ask->units != NULL || (plan->gives_permit && quota_is_rate(term->kind));
 }
@@ -250,7 +253,7 @@ wait_for_rate(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
 {
 	int64		wait_ns = floor_wait(plan, term, ask, s, n, now_ns);
 
-	s->reason = QUOTA_RATE_LIMITED;
+	s->reason = term->kind == QUOTA_RETRIES ? QUOTA_RETRY_BUDGET : QUOTA_RATE_LIMITED;
 	if (wait_ns < QUOTA_NEVER - now_ns)
 		s->wake_ns = now_ns + wait_ns;
 }
@@ -307,7 +310,9 @@ explain_refusal(const QuotaPlan *plan, const QuotaTerm *term,
 		s->reason = QUOTA_EXCEEDS_CAPACITY;
 	else if (term->kind != QUOTA_ALLOWANCE && calls_that_fit(b, s, 0) >= n)
 		s->reason = s->floor_reason;
-	s->may_end_sooner |= s->reason == QUOTA_SHARE_EXCEEDED;
+	/* others may not come, or first attempts may */
+	s->may_end_sooner |= s->reason == QUOTA_SHARE_EXCEEDED ||
+		s->reason == QUOTA_RETRY_BUDGET;
 }
 
 /* See examine.h. */
@@ -324,14 +329,16 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 	s->fit = s->within = QUOTA_NEVER;
 	s->portion = QUOTA_NO_INDEX;
 	s->cost = term_cost(term, ask);
-	s->charged = s->cost > 0 || is_measured_later(plan, term, ask);
+	s->is_first = term->kind == QUOTA_RETRIES && !ask->retry && ask->only_unit == NULL;
+	s->charged = s->cost > 0 || s->is_first || is_measured_later(plan, term, ask);
 	if (!s->charged)
 		return DECIDE_DONE;
 	result = resolve_bucket(plan, term, now_ns, wall_us, what);
-	if (result == DECIDE_FULL && quota_term_is_shadow(term))
+	/* where there is no place for what it counts, it counts nothing */
+	if (result == DECIDE_FULL && (quota_term_is_shadow(term) || s->is_first))
 	{
 		s->cost = 0;
-		s->charged = false;
+		s->charged = s->is_first = false;
 		return DECIDE_DONE;
 	}
 	if (result == DECIDE_DONE)

@@ -49,12 +49,20 @@ state_of(const QuotaTerm *term, const TermState *s, int64 needed)
 	const char *left = term->kind == QUOTA_CONCURRENCY
 		? "free" : "left";
 
+	if (term->kind == QUOTA_RETRIES && s->cost == 0)
+		return pstrdup("does not apply: the call is a first attempt");
 	if (s->cost == 0)
 		return pstrdup("does not apply: the call costs none of this unit");
 	if (s->would == QUOTA_EXCEEDS_CAPACITY)
 		return why_never(term, s->cost, needed);
 	if (term->capacity == 0)
 		return pstrdup("is closed: its amount is 0");
+	if (term->kind == QUOTA_RETRIES)
+		return psprintf("%s: %lld left of %lld and %d.%d %% of first attempts",
+						s->would == QUOTA_OK ? "has room" : "lacks room",
+						(long long) s->level, (long long) term->capacity,
+						(int) (term->meter.share_milli / 10),
+						(int) (term->meter.share_milli % 10));
 	return psprintf("%s: %lld of %lld %s%s%s", s->would == QUOTA_OK
 					? psprintf("has room for %lld", (long long) needed)
 					: psprintf("lacks room for %lld", (long long) needed),

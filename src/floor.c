@@ -3,7 +3,7 @@
  *		What a call must leave in a limit.
  *
  * CLASS HEADROOM.  A class leaves its headroom, a part of the capacity, in every
- * limit but allowances, to classes that have less.  Jobs and direct calls alike.  A
+ * limit but allowances and retry budgets, to classes that have less.  Jobs and direct calls alike.  A
  * limit that holds less than two calls can leave nothing: there a call waits while
  * one of a class with less headroom was refused within a refill of one call.
  *
@@ -185,6 +185,14 @@ floor_unpin(uint32 portion)
 
 /* ---- headroom ---- */
 
+/* Classes have headroom in the limit, and the plan's leaves some. */
+static bool
+has_headroom(const QuotaPlan *plan, const QuotaTerm *term)
+{
+	return plan->headroom_milli > 0 && quota_term_binds(term) &&
+		term->kind != QUOTA_RETRIES;
+}
+
 /* Units of the limit that the class leaves behind n calls. */
 static int64
 headroom(const QuotaPlan *plan, const QuotaTerm *term, int64 units)
@@ -273,7 +281,7 @@ floor_look(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
 	s->floor_reason = QUOTA_CLASS_RESERVED;
 	if (s->cost == 0 || term->kind == QUOTA_ALLOWANCE || !quota_term_binds(term))
 		return;
-	if (plan->headroom_milli > 0)
+	if (has_headroom(plan, term))
 	{
 		s->leave = headroom(plan, term, s->cost * n);
 		s->until_ns = headroom_until(plan, term, s);
@@ -300,7 +308,7 @@ floor_wait(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
 {
 	const QuotaBucket *b = &quota_buckets[s->bucket];
 	bool		job = ask->is_job || ask->batch == QUOTA_BATCH_NEXT;
-	int64		leave = quota_term_binds(term)
+	int64		leave = has_headroom(plan, term)
 		? headroom(plan, term, s->cost * n) : 0;
 	PortionRules rules = rules_now(term, b, now_ns);
 	int64		wait_ns = !is_shared_out(term, s) || job
@@ -309,7 +317,7 @@ floor_wait(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
 					   &rules, &b->meter, term->meter.rate,
 					   term->capacity, s->cost, n, leave, now_ns);
 
-	if (plan->headroom_milli > 0 && quota_term_binds(term) &&
+	if (has_headroom(plan, term) &&
 		headroom_until(plan, term, s) > now_ns)
 		wait_ns = Max(wait_ns, headroom_until(plan, term, s) - now_ns);
 	return wait_ns;

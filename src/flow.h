@@ -189,6 +189,8 @@ typedef struct FlowScan
 								 * but for rows that somebody is writing */
 	TimestampTz place;			/* nothing was left before this ready_at, */
 	int64		place_id;		/* nor with it, before this job */
+	int64		retries_ns;		/* retries were left until then, their budget
+								 * being empty; 0 = not */
 } FlowScan;
 
 /* Rows to look at before telling flow_scan_passed(). */

@@ -241,6 +241,7 @@ flow_scan_begin(uint32 flow, int64 now_ns, FlowScan *scan)
 	scan->look_returned = quota_flows[flow].position.next_due <= now_ns;
 	position_begin(&quota_flows[flow].position, &scan->position);
 	scan->returned_done = false;
+	scan->retries_ns = 0;
 	scan->next_due_ns = QUOTA_NEVER;
 	scan->place = DT_NOBEGIN;
 	scan->place_id = 0;
@@ -252,6 +253,8 @@ settle_returned(QuotaFlow *flow, const FlowScan *scan)
 {
 	if (!scan->look_returned)
 		return;
+	if (scan->retries_ns > 0)
+		flow->retries_ns = scan->retries_ns;
 	position_settle_place(&flow->position, &scan->position, scan->place,
 						  scan->place_id);
 	if (!scan->returned_done)
@@ -368,6 +371,8 @@ flow_scan_empty(const FlowScan *scan, int64 last_id)
 	if (scan->position.skipped.n > 0)
 		wake_ns = Min(wake_ns, scan->now_ns + LOCKED_RETRY_NS);
 	flow_set_waiting(flow, wake_ns);
+	if (flow->retries_ns > scan->now_ns)
+		flow->reason = QUOTA_RETRY_BUDGET;
 }
 
 /* See flow.h. */

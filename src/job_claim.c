@@ -22,6 +22,9 @@
  * faster.  The first two take a flow out of the order, so there are as many of
  * them as flows; races are counted, and a call gives up after MAX_RACES.
  *
+ * A retry that its budget refuses keeps nobody but other retries: the search goes on
+ * without these, and the flow waits only if it finds nothing else.
+ *
  * The flow may also have been picked only for a look at its head (flow_order.c):
  * then nothing is decided in 3, and the try ends when 4 has found the head.
  *
@@ -97,6 +100,11 @@ try_candidate(Claimer *c)
 
 		if (step != STEP_GO_ON)
 			return step;
+		if (!c->charged)
+		{
+			lanes_leave_retries(lanes, c->retry_ns);
+			return STEP_GO_ON;
+		}
 	}
 	if (c->looking)
 	{

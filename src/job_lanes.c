@@ -102,6 +102,14 @@ lanes_next(JobLanes *lanes)
 }
 
 /* See job_lanes.h. */
+void
+lanes_leave_retries(JobLanes *lanes, int64 due_ns)
+{
+	lanes->scan->retries_ns = due_ns;
+	returned_due_again(lanes, due_ns);
+}
+
+/* See job_lanes.h. */
 bool
 lanes_lock(JobLanes *lanes)
 {

@@ -67,6 +67,10 @@ extern void lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 					   FlowScan *scan, TimestampTz wall_us, bool charged);
 /* The next ready job, oldest first; false when there is none left. */
 extern bool lanes_next(JobLanes *lanes);
+/*
+ * The candidate is a retry, and these are not to be had before due_ns: goes on without.
+ */
+extern void lanes_leave_retries(JobLanes *lanes, int64 due_ns);
 /* Locks the candidate; false when it is not to be had. */
 extern bool lanes_lock(JobLanes *lanes);
 extern void lanes_close(JobLanes *lanes);

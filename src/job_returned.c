@@ -198,6 +198,11 @@ returned_advance(JobLanes *lanes)
 			met_end = is_end_of_due(lanes);
 			continue;
 		}
+		if (lanes->scan->retries_ns > 0 && row_int32(lanes->lease, LEASE_ATTEMPT) > 0)
+		{
+			returned_due_again(lanes, lanes->scan->retries_ns);
+			continue;
+		}
 		if (find_job_of_lease(lanes))
 		{
 			lanes->have_returned = true;

@@ -13,6 +13,11 @@
  * that somebody has to look at the head without having charged for it.  What a no
  * that holds leads to is in job_refuse.c.
  *
+ * RETRIES.  A job that has used an attempt is decided for as a retry, which a retry
+ * budget may refuse.  That keeps no others of its flow: the search goes on without
+ * retries, which are looked at again when the budget has room, or after a second,
+ * as first attempts may have brought some.
+ *
  * The decision, the charge and the flow's place in the orders are one section under
  * the locks of its plan.  Everything taken in it is in the journal, behind c->mark.
  */
@@ -27,6 +32,9 @@
 
 /* Jobs older than that are all the same: max_wait is less. */
 #define MAX_AGE_US (2 * 366 * USECS_PER_DAY)
+
+/* A retry that its budget refuses is looked at again after this. */
+#define RETRY_RECHECK_NS QUOTA_NS_PER_S
 
 /* Looks at heads that one claim may make before it goes by what is known. */
 #define MAX_LOOKS 8
@@ -171,6 +179,27 @@ pin_flow(Claimer *c)
 	mark_takes(c);
 }
 
+/* The candidate has used an attempt. */
+static bool
+is_retry(const Claimer *c)
+{
+	return row_int32(c->lanes.job, JOB_ATTEMPT) > 0;
+}
+
+/* A retry budget is among those that refuse it: notes until when. */
+static bool
+is_over_budget(Claimer *c)
+{
+	const QuotaVerdict *v = &c->verdict;
+	int64		wake_ns = 0;
+
+	for (int i = 0; i < v->nexhausted; i++)
+		if (v->exhausted[i].reason == QUOTA_RETRY_BUDGET)
+			wake_ns = Max(wake_ns, v->exhausted[i].wake_ns);
+	c->retry_ns = Min(wake_ns, c->now_ns + RETRY_RECHECK_NS);
+	return wake_ns > 0;
+}
+
 /* The decision; locks held. */
 static Step
 decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
@@ -180,6 +209,7 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 
 	ask.n = 1;
 	ask.units = units;
+	ask.retry = !first && is_retry(c);
 	ask.lifetime_ns = c->lease_ns;
 	ask.batch = c->role;
 	/* the others of a batch had their turn with its first */
@@ -197,6 +227,8 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	if (c->charged)
 		return c->looking ? STEP_GO_ON : admitted(c, units);
 	if (ask.provisional && c->verdict.reason != QUOTA_SUSPENDED)
+		return STEP_GO_ON;
+	if (is_over_budget(c))
 		return STEP_GO_ON;
 	/* it ends the batch; whether the flow has to wait is seen at its next turn */
 	if (c->role == QUOTA_BATCH_NEXT)
@@ -351,7 +383,8 @@ turn_uncharge(Claimer *c)
 bool
 turn_has_own_terms(const Claimer *c)
 {
-	return job_has_own_terms(c->lanes.job);
+	return job_has_own_terms(c->lanes.job) ||
+		(c->plan->budgets_retries && is_retry(c));
 }
 
 /* See job_turn.h. */

@@ -66,6 +66,8 @@ typedef struct Claimer
 	TimestampTz wall_us;
 	int64		lease_ns;
 	bool		charged;		/* for the candidate, or by the cost map */
+	int64		retry_ns;		/* refused for its retry budget only: retries
+								 * are looked at again then; 0 = it was not */
 	int64		same_as;		/* the job whose call serves the candidate, 0 =
 								 * its own */
 	QuotaVerdict verdict;
@@ -83,8 +85,9 @@ extern bool turn_pick(Claimer *c);
 extern Step turn_charge(Claimer *c);
 
 /*
- * Decides for the candidate, by its own units and names if it has some.  What
- * was charged before is returned first.
+ * Decides for the candidate, by its own units and names if it has some, and as a
+ * retry if it is one.  What was charged before is returned first.  STEP_GO_ON: it was
+ * charged; or not, and c->retry_ns says so: the search is to go on without retries.
  */
 extern Step turn_charge_candidate(Claimer *c);
 

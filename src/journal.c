@@ -176,23 +176,40 @@ append_take(JournalRecordType type, uint32 bucket, uint32 portion, bool alone)
 	return r;
 }
 
+/* The record for what is about to be taken of a meter. */
+static JournalRecord *
+get_take(uint32 bucket, uint32 portion, bool alone)
+{
+	JournalRecord *r = find_take(RECORD_TAKE, bucket, portion, alone);
+
+	if (r != NULL && r->u.rate.portion == portion &&
+		meter_take_joins(&quota_buckets[bucket].meter, &r->u.rate.take))
+		return r;
+	r = append_take(RECORD_TAKE, bucket, portion, alone);
+	r->u.rate.portion = portion;
+	floor_pin(portion);
+	return r;
+}
+
 /* See journal.h. */
 void
 journal_take(uint32 bucket, uint32 portion, int64 n, bool alone)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
-	JournalRecord *r = find_take(RECORD_TAKE, bucket, portion, alone);
+	JournalRecord *r = get_take(bucket, portion, alone);
 
-	if (r == NULL || r->u.rate.portion != portion ||
-		!meter_take_joins(&b->meter, &r->u.rate.take))
-	{
-		r = append_take(RECORD_TAKE, bucket, portion, alone);
-		r->u.rate.portion = portion;
-		floor_pin(portion);
-	}
 	meter_take(&b->meter, &r->u.rate.take, n);
 	r->u.rate.units += n;
 	mark_take(bucket, n);
+}
+
+/* See journal.h. */
+void
+journal_first(uint32 bucket, int64 n, bool alone)
+{
+	JournalRecord *r = get_take(bucket, QUOTA_NO_INDEX, alone);
+
+	meter_first(&quota_buckets[bucket].meter, &r->u.rate.take, n);
 }
 
 /* See journal.h. */

@@ -43,6 +43,10 @@ meter_init_full(Meter *m, const MeterRules *rules, int64_t now_ns,
 			sliding_init_full(&m->u.sliding, rules->capacity,
 							  rules->period_ns, now_ns);
 			break;
+		case METER_RETRIES:
+			retry_init_full(&m->u.retries, rules->capacity,
+							rules->share_milli, now_ns);
+			break;
 	}
 }
 
@@ -73,6 +77,10 @@ meter_init_drained(Meter *m, const MeterRules *rules, int64_t drained_ns,
 			sliding_init_drained(&m->u.sliding, rules->capacity,
 								 rules->period_ns, drained_ns, now_ns);
 			break;
+		case METER_RETRIES:
+			retry_init_drained(&m->u.retries, rules->capacity,
+							   rules->share_milli, drained_ns, now_ns);
+			break;
 	}
 }
 
@@ -91,6 +99,9 @@ meter_settle(Meter *m, int64_t now_ns, int64_t wall_us)
 			break;
 		case METER_SLIDING:
 			sliding_settle(&m->u.sliding, now_ns);
+			break;
+		case METER_RETRIES:
+			retry_settle(&m->u.retries, now_ns);
 			break;
 	}
 }
@@ -118,6 +129,10 @@ meter_configure(Meter *m, const MeterRules *rules, int64_t switch_ns,
 			sliding_configure(&m->u.sliding, rules->capacity,
 							  rules->period_ns, switch_ns, now_ns);
 			break;
+		case METER_RETRIES:
+			retry_configure(&m->u.retries, rules->capacity,
+							rules->share_milli, now_ns);
+			break;
 	}
 }
 
@@ -134,6 +149,8 @@ meter_is_slower(const Meter *m, const MeterRules *rules)
 			return rules->period_ns < m->u.window.period_ns;
 		case METER_SLIDING:
 			return rules->period_ns < m->u.sliding.period_ns;
+		case METER_RETRIES:
+			return false;
 	}
 	return false;
 }
@@ -152,6 +169,8 @@ meter_level(const Meter *m)
 			return window_level(&m->u.window);
 		case METER_SLIDING:
 			return sliding_level(&m->u.sliding);
+		case METER_RETRIES:
+			return retry_level(&m->u.retries);
 	}
 	return 0;
 }
@@ -169,6 +188,8 @@ meter_spent(const Meter *m)
 			return m->u.window.used;
 		case METER_SLIDING:
 			return m->u.sliding.used;
+		case METER_RETRIES:
+			return retry_retries(&m->u.retries);
 	}
 	return 0;
 }
@@ -211,6 +232,8 @@ meter_wait(const Meter *m, int64_t cost, int64_t n, int64_t leave)
 			return window_wait(&m->u.window, units);
 		case METER_SLIDING:
 			return sliding_wait(&m->u.sliding, units);
+		case METER_RETRIES:
+			return retry_wait(&m->u.retries, units);
 	}
 	return BUCKET_NEVER;
 }
@@ -221,6 +244,9 @@ meter_holds(const MeterRules *rules, int64_t cost, int64_t n)
 {
 	if (rules->shape == METER_PACED)
 		return paced_holds(rules->capacity, rules->largest, cost, n);
+	/* first attempts may bring any number */
+	if (rules->shape == METER_RETRIES && rules->share_milli > 0)
+		return true;
 	return units_of(cost, n, 0) <= rules->capacity;
 }
 
@@ -238,6 +264,8 @@ meter_drain(const Meter *m, int64_t units)
 			return window_drain(&m->u.window, units);
 		case METER_SLIDING:
 			return sliding_drain(&m->u.sliding, units);
+		case METER_RETRIES:
+			return retry_wait(&m->u.retries, units);
 	}
 	return BUCKET_NEVER;
 }
@@ -255,6 +283,8 @@ meter_take_joins(const Meter *m, const MeterTake *t)
 			return window_take_joins(&m->u.window, &t->u.window);
 		case METER_SLIDING:
 			return sliding_take_joins(&m->u.sliding, &t->u.sliding);
+		case METER_RETRIES:
+			return retry_take_joins(&m->u.retries, &t->u.retries);
 	}
 	return false;
 }
@@ -276,7 +306,18 @@ meter_take(Meter *m, MeterTake *t, int64_t n)
 		case METER_SLIDING:
 			sliding_take(&m->u.sliding, &t->u.sliding, n);
 			break;
+		case METER_RETRIES:
+			retry_take(&m->u.retries, &t->u.retries, n);
+			break;
 	}
+}
+
+/* See meter.h. */
+void
+meter_first(Meter *m, MeterTake *t, int64_t n)
+{
+	if (m->shape == METER_RETRIES)
+		retry_first(&m->u.retries, &t->u.retries, n);
 }
 
 /* See meter.h. */
@@ -295,6 +336,9 @@ meter_take_return(Meter *m, MeterTake *t, int64_t n)
 		case METER_SLIDING:
 			sliding_take_return(&m->u.sliding, &t->u.sliding, n);
 			break;
+		case METER_RETRIES:
+			retry_take_return(&m->u.retries, &t->u.retries, n);
+			break;
 	}
 }
 
@@ -311,6 +355,8 @@ meter_is_full(const Meter *m)
 			return window_is_full(&m->u.window);
 		case METER_SLIDING:
 			return sliding_is_full(&m->u.sliding);
+		case METER_RETRIES:
+			return retry_is_full(&m->u.retries);
 	}
 	return false;
 }
@@ -330,6 +376,9 @@ meter_shift(Meter *m, int64_t by_ns)
 			break;
 		case METER_SLIDING:
 			sliding_shift(&m->u.sliding, by_ns);
+			break;
+		case METER_RETRIES:
+			retry_shift(&m->u.retries, by_ns);
 			break;
 	}
 }

@@ -7,6 +7,8 @@
  *		METER_PACED		paced.h		lets calls pass evenly
  *		METER_WINDOW	window.h	so much in each fixed window
  *		METER_SLIDING	sliding.h	so much in any interval of one period
+ *		METER_RETRIES	retry_budget.h	a share of the first attempts; what is taken
+ *									are retries, what it holds at least the floor
  *
  * The bound that each guarantees (G1) heads its file.
  *
@@ -20,6 +22,7 @@
 
 #include "bucket.h"
 #include "paced.h"
+#include "retry_budget.h"
 #include "sliding.h"
 #include "window.h"
 
@@ -29,7 +32,8 @@ typedef enum MeterShape
 	METER_BUCKET,
 	METER_PACED,
 	METER_WINDOW,
-	METER_SLIDING
+	METER_SLIDING,
+	METER_RETRIES
 } MeterShape;
 
 /* What configuration says of a meter. */
@@ -43,6 +47,7 @@ typedef struct MeterRules
 	int64_t		largest;		/* paced: no call costs more than this and the
 								 * capacity; */
 	int64_t		dearest;		/* what calls are known to cost at most */
+	int64_t		share_milli;	/* retries: of 1000 first attempts */
 } MeterRules;
 
 typedef struct Meter
@@ -54,6 +59,7 @@ typedef struct Meter
 		Paced		paced;
 		Window		window;
 		Sliding		sliding;
+		RetryBudget retries;
 	}			u;
 } Meter;
 
@@ -69,6 +75,7 @@ typedef struct MeterTake
 		BucketTake	bucket;		/* and paced */
 		WindowTake	window;
 		SlidingTake sliding;
+		RetryTake	retries;
 	}			u;
 } MeterTake;
 
@@ -125,6 +132,8 @@ extern int64_t meter_drain(const Meter *m, int64_t units);
 extern bool meter_take_joins(const Meter *m, const MeterTake *t);
 /* Takes n units, whether or not they are there; notes it in t, which joins. */
 extern void meter_take(Meter *m, MeterTake *t, int64_t n);
+/* The same for n first attempts, which retries are a share of. */
+extern void meter_first(Meter *m, MeterTake *t, int64_t n);
 /*
  * Returns up to n units of t, the newest first: INT64_MAX for all of it.  What
  * has come back meanwhile does not come back a second time.

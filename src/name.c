@@ -15,6 +15,7 @@ static const char *const reason_names[] = {
 	[QUOTA_EXCEEDS_CAPACITY] = "exceeds_capacity",
 	[QUOTA_SHARE_EXCEEDED] = "share_exceeded",
 	[QUOTA_CLASS_RESERVED] = "class_reserved",
+	[QUOTA_RETRY_BUDGET] = "retry_budget",
 	[QUOTA_EMPTY] = "empty",
 	[QUOTA_SCHEDULED] = "scheduled",
 	[QUOTA_UNCONFIGURED] = "unconfigured",
@@ -25,6 +26,7 @@ static const char *const kind_names[] = {
 	[QUOTA_LEAKY_BUCKET] = "leaky_bucket",
 	[QUOTA_FIXED_WINDOW] = "fixed_window",
 	[QUOTA_SLIDING_WINDOW] = "sliding_window",
+	[QUOTA_RETRIES] = "retry_budget",
 	[QUOTA_CONCURRENCY] = "concurrency",
 	[QUOTA_ALLOWANCE] = "allowance",
 };

@@ -102,6 +102,7 @@ typedef struct QuotaPlan
 	uint32		database_slot;
 	bool		across;			/* some term is of the database slot */
 	bool		gives_permit;	/* some term wants calls to be settled */
+	bool		budgets_retries;	/* some term is of QUOTA_RETRIES */
 	QuotaKey	tenant_key;		/* QUOTA_SPACE_TENANT */
 	uint32		tenant_index;	/* where it was last found; verify */
 	QuotaKey	share_key;

@@ -73,6 +73,8 @@ typedef struct PolicyProvider
 	int32		burst_milli;	/* burst_multiplier times 1000 */
 	int32		share_reserve_milli;
 	int64		active_window_ns;	/* 0 = by the period */
+	int32		retry_share_milli;	/* retry_share times 1000, -1 = no budget */
+	int32		retry_floor;
 	bool		lost_refunds;
 	bool		young;
 	int64		changed_ns;

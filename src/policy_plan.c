@@ -29,6 +29,10 @@
 #define IN_FLIGHT_NAME		"max_in_flight"
 #define IN_FLIGHT_LIFETIME	(60 * QUOTA_NS_PER_S)
 
+/* What retry_share of a provider stands for. */
+#define RETRY_NAME			"retry_budget"
+#define TENANT_RETRY_NAME	"tenant_retry_budget"
+
 /* A plan in the making. */
 typedef struct Draft
 {
@@ -265,6 +269,41 @@ add_in_flight(Draft *d)
 	t->capacity = t->amount = most;
 }
 
+/* Adds the term of a retry budget: of the provider, or PER_TENANT. */
+static void
+add_retry_budget(Draft *d, const char *name, int per)
+{
+	const PolicySource *s = d->source;
+	PolicyLimit limit = {0};
+	QuotaTerm  *t;
+
+	limit.provider = s->provider->name;
+	limit.name = name;
+	limit.per = per;
+	limit.unit = "retry";
+	limit.kind = QUOTA_RETRIES;
+
+	t = new_term(d);
+	fill_term(t, s, &limit);
+	t->wide = false;			/* first attempts go on without it */
+	t->unit_hash = 0;			/* nobody's: it is not settled by unit */
+	t->capacity = t->amount = s->provider->retry_floor;
+	t->period_ns = RETRY_SLOTS * RETRY_SLOT_NS;
+	t->meter.shape = METER_RETRIES;
+	t->meter.capacity = t->capacity;
+	t->meter.share_milli = s->provider->retry_share_milli;
+}
+
+/* Adds those of the provider and of the tenant. */
+static void
+add_retry_budgets(Draft *d)
+{
+	if (d->source->provider->retry_share_milli < 0 || d->source->call->tenant == NULL)
+		return;
+	add_retry_budget(d, RETRY_NAME, 0);
+	add_retry_budget(d, TENANT_RETRY_NAME, PER_TENANT);
+}
+
 /* qsort comparator: the order of locking, then by name. */
 static int
 compare_terms(const void *a, const void *b, void *database_slot)
@@ -291,6 +330,7 @@ draft_terms(Draft *d)
 	foreach(lc, d->source->provider->limits)
 		add_limit(d, lfirst(lc));
 	add_in_flight(d);
+	add_retry_budgets(d);
 	qsort_arg(d->terms, d->n, sizeof(QuotaTerm), compare_terms,
 			  &database_slot);
 }
@@ -402,6 +442,7 @@ pack(const Draft *d, MemoryContext context)
 		t->label = pack_string(&end, t->label);
 		plan->across |= t->slot == plan->database_slot;
 		plan->nnamed += t->named;
+		plan->budgets_retries |= t->kind == QUOTA_RETRIES;
 		plan->gives_permit |= t->cost > 0 && !quota_is_rate(t->kind) &&
 			!quota_term_is_shadow(t);
 	}

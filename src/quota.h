@@ -41,6 +41,7 @@ typedef enum QuotaReason
 	QUOTA_EXCEEDS_CAPACITY,
 	QUOTA_SHARE_EXCEEDED,		/* others want their share */
 	QUOTA_CLASS_RESERVED,		/* what is left is for other classes */
+	QUOTA_RETRY_BUDGET,			/* too many calls are retries */
 	/* reasons only a flow can have */
 	QUOTA_EMPTY,				/* no ready job */
 	QUOTA_SCHEDULED,			/* only jobs whose time has not come */
@@ -55,6 +56,7 @@ typedef enum QuotaKind
 	QUOTA_LEAKY_BUCKET,
 	QUOTA_FIXED_WINDOW,
 	QUOTA_SLIDING_WINDOW,
+	QUOTA_RETRIES,				/* no row's: what a provider says of retries */
 	/* of others */
 	QUOTA_CONCURRENCY,
 	QUOTA_ALLOWANCE
@@ -64,7 +66,7 @@ typedef enum QuotaKind
 static inline bool
 quota_is_rate(uint8 kind)
 {
-	return kind <= QUOTA_SLIDING_WINDOW;
+	return kind <= QUOTA_RETRIES;
 }
 
 /* What a limit does with a call it has no room for; see enforce.h */

@@ -157,6 +157,8 @@ typedef struct QuotaFlow
 								 * cost map says; */
 	uint64		head_epoch;		/* as of this epoch of the position */
 	uint64		moves;			/* times that its head was taken away */
+	int64		retries_ns;		/* until then its retries are left, as their
+								 * budget was empty; 0 = never */
 	uint64		parking;		/* blocked: number of its parking */
 	int64		depth;			/* ready or scheduled jobs, committed */
 	int64		in_flight;		/* claimed jobs, committed or open */

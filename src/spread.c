@@ -29,7 +29,8 @@ spread_refusal(const QuotaTerm *term, const TermState *s, int n, int64 now_ns,
 	int64		needed = s->cost * n;
 	int64		later_ns;
 
-	if (!quota_is_rate(term->kind) || s->wake_ns == QUOTA_NEVER)
+	if (!quota_is_rate(term->kind) || term->kind == QUOTA_RETRIES ||
+		s->wake_ns == QUOTA_NEVER)
 		return;
 	if (b->spread_units == 0 || now_ns >= b->spread_ns ||
 		b->spread_units + needed > Max(term->capacity, needed))

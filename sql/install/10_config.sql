@@ -75,6 +75,8 @@ CREATE TABLE quota.providers (
 	burst_multiplier numeric NOT NULL DEFAULT 2,
 	share_reserve numeric NOT NULL DEFAULT 0.5,
 	active_window interval,
+	retry_share numeric,
+	retry_floor integer NOT NULL DEFAULT 10,
 	created_epoch bigint NOT NULL DEFAULT 0,
 	changed_epoch bigint NOT NULL DEFAULT 0,
 	changed_ns bigint NOT NULL DEFAULT 0,
@@ -105,7 +107,11 @@ CREATE TABLE quota.providers (
 		AND share_reserve OPERATOR(pg_catalog.<=) 1::numeric
 		AND pg_catalog.scale(pg_catalog.trim_scale(share_reserve)) OPERATOR(pg_catalog.<=) 3),
 	CONSTRAINT providers_active_window_range CHECK (active_window OPERATOR(pg_catalog.>) '0'::interval
-		AND active_window OPERATOR(pg_catalog.<=) '60 seconds'::interval)
+		AND active_window OPERATOR(pg_catalog.<=) '60 seconds'::interval),
+	CONSTRAINT providers_retry_share_range CHECK (retry_share OPERATOR(pg_catalog.>=) 0::numeric
+		AND retry_share OPERATOR(pg_catalog.<=) 1::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(retry_share)) OPERATOR(pg_catalog.<=) 3),
+	CONSTRAINT providers_retry_floor_range CHECK (retry_floor OPERATOR(pg_catalog.>=) 1)
 ) USING heap;
 COMMENT ON TABLE quota.providers IS 'Providers: each is one identity that a third party meters, such as an OAuth app or an API key.';
 COMMENT ON COLUMN quota.providers.provider IS 'Name of the provider.';
@@ -122,6 +128,8 @@ COMMENT ON COLUMN quota.providers.notify_channel IS 'Channel (1 to 63 bytes) on 
 COMMENT ON COLUMN quota.providers.burst_multiplier IS 'Of a limit that tenants share: a tenant that asks for less than its share may save up what this times its share of one period comes to, and one call at least: 0 to 1000, at most three decimals.';
 COMMENT ON COLUMN quota.providers.share_reserve IS 'Part of such a limit''s capacity that direct calls beyond their tenant''s share leave, while other tenants were refused within active_window: 0 to 1, at most three decimals. 0 = shares are not heeded at all, first come, first served.';
 COMMENT ON COLUMN quota.providers.active_window IS 'A tenant that asked within it counts where a limit is shared out: above 0 to 60 seconds; NULL = one period of the limit, at least 1 second and at most 60.';
+COMMENT ON COLUMN quota.providers.retry_share IS 'Retry budget: retries may be this share of the first attempts of the last ten seconds, beside retry_floor, of the provider and of each of its tenants: 0 to 1, at most three decimals, such as 0.2; NULL = no budget. A call is a retry when it says so (attempt above 1), a job when it has used an attempt. A retry that is not in both budgets is refused as retry_budget; retries of jobs wait while the others of their flow go on. Counted by seconds of the clock of rates, the present one and the nine before; in any interval that touches d seconds retries are at most retry_floor x (d / 10, rounded up) + retry_share x the first attempts made in it and in the nine seconds before.';
+COMMENT ON COLUMN quota.providers.retry_floor IS 'Retry budget: retries in ten seconds that are in it whatever the first attempts, of the provider and of each of its tenants; at least 1. After a crash they count as made.';
 COMMENT ON COLUMN quota.providers.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.providers.changed_epoch IS 'Internal: between which crashes safety or account last changed.';
 COMMENT ON COLUMN quota.providers.changed_ns IS 'Internal: when safety or account last changed, by the clock of rates.';
@@ -199,7 +207,7 @@ CREATE TABLE quota.limits (
 		AND pg_catalog.octet_length(provider) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT limits_name_length CHECK (pg_catalog.octet_length(name) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(name) OPERATOR(pg_catalog.<=) 127),
-	CONSTRAINT limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) 'max_in_flight'),
+	CONSTRAINT limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) ALL (ARRAY['max_in_flight', 'retry_budget', 'tenant_retry_budget'])),
 	CONSTRAINT limits_account_length CHECK (pg_catalog.octet_length(account) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(account) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT limits_account_without_provider CHECK (account IS NULL OR provider IS NULL),
@@ -277,7 +285,7 @@ CREATE TABLE quota.tier_limits (
 		AND pg_catalog.octet_length(provider) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT tier_limits_name_length CHECK (pg_catalog.octet_length(name) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(name) OPERATOR(pg_catalog.<=) 127),
-	CONSTRAINT tier_limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) 'max_in_flight'),
+	CONSTRAINT tier_limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) ALL (ARRAY['max_in_flight', 'retry_budget', 'tenant_retry_budget'])),
 	CONSTRAINT tier_limits_amount_range CHECK (amount OPERATOR(pg_catalog.>=) 0::numeric
 		AND amount OPERATOR(pg_catalog.<=) 1000000000000000::numeric
 		AND pg_catalog.scale(pg_catalog.trim_scale(amount)) OPERATOR(pg_catalog.<=) 9),
@@ -315,7 +323,7 @@ CREATE TABLE quota.tenant_limits (
 		AND pg_catalog.octet_length(provider) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT tenant_limits_name_length CHECK (pg_catalog.octet_length(name) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(name) OPERATOR(pg_catalog.<=) 127),
-	CONSTRAINT tenant_limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) 'max_in_flight'),
+	CONSTRAINT tenant_limits_name_reserved CHECK (name OPERATOR(pg_catalog.<>) ALL (ARRAY['max_in_flight', 'retry_budget', 'tenant_retry_budget'])),
 	CONSTRAINT tenant_limits_amount_range CHECK (amount OPERATOR(pg_catalog.>=) 0::numeric
 		AND amount OPERATOR(pg_catalog.<=) 1000000000000000::numeric
 		AND pg_catalog.scale(pg_catalog.trim_scale(amount)) OPERATOR(pg_catalog.<=) 9),

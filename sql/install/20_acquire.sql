@@ -11,7 +11,7 @@ CREATE TYPE quota_decision AS (
 	exhausted jsonb
 );
 COMMENT ON TYPE quota_decision IS
-'Answer of quota_acquire. admitted: the call may be made. granted: calls admitted. reason: ok, soft_limit (admitted, beyond the soft limit limit_name), rate_limited, concurrency_limited, quota_exhausted (the credits of this period are spent, or held by calls that are not settled), share_exceeded (the call is beyond its tenant''s share of the limit, and others want theirs; admitted at not_before, or a little sooner, if nobody else asks), class_reserved (what is left is the headroom of other classes), suspended, exceeds_capacity (never). limit_name: the limit that opens last. not_before: when asking again can succeed at the latest, the latest of all limits that said no; for calls in flight and open holds the end of the oldest permit, which is mostly settled sooner; NULL when admitted, and when waiting does not help (exceeds_capacity, suspended, amount 0). The first call that a rate refuses is told the very instant; those that are refused before it admits again, or that instant has come, each one calls refill later than the one before, up to one refill of the capacity (or of the calls cost when that is more) and then anew, so that not all come at once; exhausted, and what peek and explain say, is exact. remaining: further equal calls possible now; NULL = no limit. permit: to be settled after the call; NULL unless the call matched a concurrency or allowance limit or gave units. exhausted: every limit that said no, with name, unit, reason, needed, remaining, not_before, amount and window: the seconds, rounded up, in which the amount may be used up (a month of a rate counts 30 days); null for calls in flight.';
+'Answer of quota_acquire. admitted: the call may be made. granted: calls admitted. reason: ok, soft_limit (admitted, beyond the soft limit limit_name), rate_limited, concurrency_limited, quota_exhausted (the credits of this period are spent, or held by calls that are not settled), share_exceeded (the call is beyond its tenant''s share of the limit, and others want theirs; admitted at not_before, or a little sooner, if nobody else asks), class_reserved (what is left is the headroom of other classes), retry_budget (too many calls are retries, see quota.providers.retry_share; not_before is when it is in the budget if nobody calls meanwhile, NULL if only first attempts can bring that about), suspended, exceeds_capacity (never). limit_name: the limit that opens last. not_before: when asking again can succeed at the latest, the latest of all limits that said no; for calls in flight and open holds the end of the oldest permit, which is mostly settled sooner; NULL when admitted, and when waiting does not help (exceeds_capacity, suspended, amount 0). The first call that a rate refuses is told the very instant; those that are refused before it admits again, or that instant has come, each one calls refill later than the one before, up to one refill of the capacity (or of the calls cost when that is more) and then anew, so that not all come at once; exhausted, and what peek and explain say, is exact. remaining: further equal calls possible now; NULL = no limit. permit: to be settled after the call; NULL unless the call matched a concurrency or allowance limit or gave units. exhausted: every limit that said no, with name, unit, reason, needed, remaining, not_before, amount and window: the seconds, rounded up, in which the amount may be used up (a month of a rate counts 30 days); null for calls in flight.';
 
 CREATE FUNCTION quota_acquire(
 	tenant text,
@@ -23,13 +23,14 @@ CREATE FUNCTION quota_acquire(
 	"user" text DEFAULT NULL,
 	connection text DEFAULT NULL,
 	resource text DEFAULT NULL,
+	attempt integer DEFAULT 1,
 	partial boolean DEFAULT false,
 	key text DEFAULT NULL)
 RETURNS quota_decision
 AS 'MODULE_PATHNAME', 'quota_acquire'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_acquire(text, text, text, integer, jsonb, text, text, text, text, boolean, text) IS
-'Decides whether n calls (1 to 1000000) of a tenant to a provider may be made now, and charges every matching limit or none. Never waits. units gives measured amounts by unit name, such as {"input_token": 1200}, instead of the cost map; a NULL class means event; partial grants as many of n as fit. What it takes counts against everybody at once and returns if the transaction or savepoint rolls back. It also counts, as one call at most, in the order of the tenant''s jobs of that class. Call it as SELECT * FROM quota_acquire(...): (quota_acquire(...)).* would call it once per column. key (1 to 1024 bytes) makes the call idempotent for its tenant and provider: once it was admitted and has committed, the same call with the same key gets the same answer and is charged no more, see quota.acquired; a refusal is not kept. Errors: 42704 tenant, provider or class does not exist; 22023 n, units or key out of range; 23505 the key was used for other arguments, which DETAIL names; 55P03 it is in use by an open transaction; 22004 NULL tenant, provider, n or partial; 55000 uncommitted configuration; 53400 a table is full; 25006 read-only.';
+COMMENT ON FUNCTION quota_acquire(text, text, text, integer, jsonb, text, text, text, text, integer, boolean, text) IS
+'Decides whether n calls (1 to 1000000) of a tenant to a provider may be made now, and charges every matching limit or none. Never waits. units gives measured amounts by unit name, such as {"input_token": 1200}, instead of the cost map; a NULL class means event; attempt above 1 says that it is a retry, which a retry budget (quota.providers.retry_share) may refuse while first attempts go on; in everything else it is a call like any. partial grants as many of n as fit. What it takes counts against everybody at once and returns if the transaction or savepoint rolls back. It also counts, as one call at most, in the order of the tenant''s jobs of that class. Call it as SELECT * FROM quota_acquire(...): (quota_acquire(...)).* would call it once per column. key (1 to 1024 bytes) makes the call idempotent for its tenant and provider: once it was admitted and has committed, the same call with the same key gets the same answer and is charged no more, see quota.acquired; a refusal is not kept. Errors: 42704 tenant, provider or class does not exist; 22023 n, attempt, units or key out of range; 23505 the key was used for other arguments, which DETAIL names; 55P03 it is in use by an open transaction; 22004 NULL tenant, provider, n, attempt or partial; 55000 uncommitted configuration; 53400 a table is full; 25006 read-only.';
 
 CREATE PROCEDURE quota_acquire_wait(
 	tenant text,
@@ -41,13 +42,14 @@ CREATE PROCEDURE quota_acquire_wait(
 	"user" text DEFAULT NULL,
 	connection text DEFAULT NULL,
 	resource text DEFAULT NULL,
+	attempt integer DEFAULT 1,
 	partial boolean DEFAULT false,
 	key text DEFAULT NULL,
 	timeout interval DEFAULT '1 minute',
 	INOUT decision quota_decision DEFAULT NULL)
 AS 'MODULE_PATHNAME', 'quota_acquire_wait'
 LANGUAGE C;
-COMMENT ON PROCEDURE quota_acquire_wait(text, text, text, integer, jsonb, text, text, text, text, boolean, text, interval, quota_decision) IS
+COMMENT ON PROCEDURE quota_acquire_wait(text, text, text, integer, jsonb, text, text, text, text, integer, boolean, text, interval, quota_decision) IS
 'quota_acquire that waits while the answer is no: CALL quota_acquire_wait(''acme'', ''crm'', timeout => ''5 s''). Asks again when the limit that opens last opens, and at once when something comes back to it or the configuration changes; answers with the refusal when the timeout (real time, above 0, at most 366 days) is over, and at once when waiting that long cannot help: a limit opens later, unless calls in flight or open holds end, or never. Of sessions that wait for one bucket the first asks first. What it took is committed when it returns. While it waits the session holds no snapshot and no lock, and can be cancelled at any moment. What is passed for decision does not matter. 25001 inside a transaction block or function: call it outside. Other errors as quota_acquire.';
 
 /* Answers kept by key. */
@@ -71,7 +73,7 @@ COMMENT ON INDEX quota.acquired_created IS 'Oldest first, to be deleted.';
 COMMENT ON COLUMN quota.acquired.tenant IS 'The tenant.';
 COMMENT ON COLUMN quota.acquired.provider IS 'The provider.';
 COMMENT ON COLUMN quota.acquired.key IS 'The key; another tenant or provider may use the same.';
-COMMENT ON COLUMN quota.acquired.arguments IS 'The other arguments, without those that were NULL.';
+COMMENT ON COLUMN quota.acquired.arguments IS 'The other arguments, without those that were NULL and without attempt, which may differ.';
 COMMENT ON COLUMN quota.acquired.granted IS 'The answer, as in quota_decision; so are the next columns.';
 COMMENT ON COLUMN quota.acquired.reason IS 'See granted.';
 COMMENT ON COLUMN quota.acquired.limit_name IS 'See granted.';
@@ -92,11 +94,12 @@ CREATE FUNCTION quota_peek(
 	"user" text DEFAULT NULL,
 	connection text DEFAULT NULL,
 	resource text DEFAULT NULL,
+	attempt integer DEFAULT 1,
 	partial boolean DEFAULT false)
 RETURNS quota_decision
 AS 'MODULE_PATHNAME', 'quota_peek'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_peek(text, text, text, integer, jsonb, text, text, text, text, boolean) IS
+COMMENT ON FUNCTION quota_peek(text, text, text, integer, jsonb, text, text, text, text, integer, boolean) IS
 'What quota_acquire with the same arguments would answer now; charges nothing and counts nothing, and works in a READ ONLY transaction. Errors as quota_acquire; 25006 on a standby.';
 
 CREATE FUNCTION quota_explain(
@@ -109,6 +112,7 @@ CREATE FUNCTION quota_explain(
 	"user" text DEFAULT NULL,
 	connection text DEFAULT NULL,
 	resource text DEFAULT NULL,
+	attempt integer DEFAULT 1,
 	partial boolean DEFAULT false,
 	OUT limit_name text,
 	OUT kind text,
@@ -125,7 +129,7 @@ CREATE FUNCTION quota_explain(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_explain'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 5;
-COMMENT ON FUNCTION quota_explain(text, text, text, integer, jsonb, text, text, text, text, boolean) IS
+COMMENT ON FUNCTION quota_explain(text, text, text, integer, jsonb, text, text, text, text, integer, boolean) IS
 'One row for every limit that a call with these arguments matches: its bucket, its level, whether it would admit, and why. A limit that is soft or shadow always admits; reason and not_before say what it lets through: soft_limit, or why a shadow would refuse. Charges nothing. Limits from which the tenant is exempt, or without an amount, have no row. Errors as quota_peek.';
 
 CREATE FUNCTION quota_settle(
