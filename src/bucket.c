@@ -26,11 +26,7 @@
  */
 #include "bucket.h"
 
-#ifndef __SIZEOF_INT128__
-#error "quota needs 128-bit integers: gcc or clang on a 64-bit platform"
-#endif
-
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 /* whole + part/den, where -den < part < den and den is the bucket's */
 typedef struct Units
@@ -124,7 +120,7 @@ advance(BucketMark *mark, Units u)
 		part += mark->den;
 		whole--;
 	}
-	mark->whole = whole < INT64_MAX ? (int64_t) whole : INT64_MAX;
+	mark->whole = wide_clamp(whole);
 	mark->part = whole < INT64_MAX ? (int64_t) part : 0;
 }
 
@@ -367,7 +363,6 @@ int64_t
 bucket_wait(const Bucket *b, int64_t n)
 {
 	wide		missing;
-	wide		ns;
 
 	if (n <= 0 || bucket_level(b) >= n)
 		return 0;
@@ -377,20 +372,16 @@ bucket_wait(const Bucket *b, int64_t n)
 	/* E - (capacity - n), in 1/den */
 	missing = (wide) (b->spent - b->excess - (b->capacity - n)) * b->rate.den
 		+ b->excess_part - b->part;
-	ns = (missing + b->rate.num - 1) / b->rate.num;
-	return ns < BUCKET_NEVER ? (int64_t) ns : BUCKET_NEVER;
+	return wide_clamp((missing + b->rate.num - 1) / b->rate.num);
 }
 
 /* Nanoseconds in which n units refill, rounded up; BUCKET_NEVER if that is too long. */
 int64_t
 bucket_refill_ns(BucketRate rate, int64_t n)
 {
-	wide		ns;
-
 	if (rate.num == 0)
 		return BUCKET_NEVER;
-	ns = ((wide) n * rate.den + rate.num - 1) / rate.num;
-	return ns < BUCKET_NEVER ? (int64_t) ns : BUCKET_NEVER;
+	return wide_clamp(((wide) n * rate.den + rate.num - 1) / rate.num);
 }
 
 /* Spends n units, whether or not they are there. */

@@ -28,11 +28,10 @@
 
 #include <stddef.h>
 
+#include "wide.h"
+
 #define US_PER_S	INT64_C(1000000)
 #define US_PER_DAY	(INT64_C(86400) * US_PER_S)
-
-/* Two instants may be further apart than 64 bits tell. */
-__extension__ typedef __int128 wide;
 
 /* Quotient rounded down. */
 static wide
@@ -41,14 +40,6 @@ floor_div(wide a, int64_t b)
 	wide		q = a / b;
 
 	return a % b < 0 ? q - 1 : q;
-}
-
-/* The ends of time for what is out of range. */
-static int64_t
-saturate(wide at)
-{
-	return at > INT64_MAX ? CALENDAR_NEVER : at < INT64_MIN ? CALENDAR_EVER
-		: (int64_t) at;
 }
 
 /* ---- months ---- */
@@ -98,7 +89,7 @@ add_months(int64_t anchor_us, int64_t n)
 
 	if (day > last)
 		within -= (wide) (day - last) * US_PER_DAY;
-	return saturate((wide) days_to(to) * US_PER_DAY + within);
+	return wide_clamp((wide) days_to(to) * US_PER_DAY + within);
 }
 
 /* ---- zones ---- */
@@ -114,7 +105,7 @@ calendar_local(const struct pg_tz *zone, int64_t at_us)
 		return at_us;
 	calendar_zone_stretch(zone, (int64_t) floor_div(at_us, US_PER_S), &offset_s,
 						  &until_s);
-	return saturate((wide) at_us + offset_s * US_PER_S);
+	return wide_clamp((wide) at_us + offset_s * US_PER_S);
 }
 
 /* See calendar.h. */
@@ -138,7 +129,7 @@ calendar_instant(const struct pg_tz *zone, int64_t local_us)
 		if (at_us < (wide) at_s * US_PER_S)
 			at_us = (wide) at_s * US_PER_S;
 		if (until_s == CALENDAR_NEVER || at_us < (wide) until_s * US_PER_S)
-			return saturate(at_us);
+			return wide_clamp(at_us);
 		at_s = until_s;
 	}
 }
@@ -152,10 +143,10 @@ period_start(const Calendar *c, wide k)
 	switch (c->unit)
 	{
 		case CALENDAR_TIME:
-			return saturate(c->anchor_us + k * c->count);
+			return wide_clamp(c->anchor_us + k * c->count);
 		case CALENDAR_DAYS:
 			return calendar_instant(c->zone,
-									saturate(c->anchor_us + k * c->count * US_PER_DAY));
+									wide_clamp(c->anchor_us + k * c->count * US_PER_DAY));
 		case CALENDAR_MONTHS:
 			return calendar_instant(c->zone,
 									add_months(c->anchor_us, (int64_t) (k * c->count)));

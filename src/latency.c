@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 /* n / d rounded up, at most max; neither is negative, d >= 1. */
 static int64_t

@@ -7,15 +7,13 @@
 
 #include <string.h>
 
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 /* n calls of this cost and what they leave, at most INT64_MAX. */
 static int64_t
 units_of(int64_t cost, int64_t n, int64_t leave)
 {
-	wide		units = (wide) cost * n + leave;
-
-	return units < INT64_MAX ? (int64_t) units : INT64_MAX;
+	return wide_clamp((wide) cost * n + leave);
 }
 
 /* See meter.h. */

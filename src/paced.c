@@ -5,7 +5,7 @@
  */
 #include "paced.h"
 
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 /*
  * Capacity of the bucket: as it never changes, the bucket forgives nothing.  No

@@ -13,8 +13,7 @@
 #include <string.h>
 
 #include "bucket.h"
-
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 #ifdef QUOTA_UNIT
 #include <assert.h>
@@ -42,18 +41,11 @@ sane(const Sliding *s)
 #define SLIDING_ASSERT(cond) ((void) 0)
 #endif
 
-/* At most INT64_MAX. */
-static int64_t
-clamp(wide x)
-{
-	return x > INT64_MAX ? INT64_MAX : (int64_t) x;
-}
-
 /* From one instant to a later one. */
 static int64_t
 elapsed(int64_t from_ns, int64_t to_ns)
 {
-	return clamp((wide) to_ns - from_ns);
+	return wide_clamp((wide) to_ns - from_ns);
 }
 
 /* How wide an entry may get. */
@@ -176,8 +168,8 @@ sliding_drain(const Sliding *s, int64_t n)
 	if (s->capacity == 0)
 		return BUCKET_NEVER;
 	rounds = (n - 1) / s->capacity;
-	return clamp((wide) rounds * s->period_ns +
-				 sliding_wait(s, n - rounds * s->capacity));
+	return wide_clamp((wide) rounds * s->period_ns +
+					  sliding_wait(s, n - rounds * s->capacity));
 }
 
 /* Does a take now belong to the newest entry? */

@@ -10,8 +10,7 @@
 #include "window.h"
 
 #include "bucket.h"
-
-__extension__ typedef __int128 wide;
+#include "wide.h"
 
 #ifdef QUOTA_UNIT
 #include <assert.h>
@@ -19,13 +18,6 @@ __extension__ typedef __int128 wide;
 #else
 #define WINDOW_ASSERT(cond) ((void) 0)
 #endif
-
-/* At most INT64_MAX, at least INT64_MIN. */
-static int64_t
-clamp(wide x)
-{
-	return x > INT64_MAX ? INT64_MAX : x < INT64_MIN ? INT64_MIN : (int64_t) x;
-}
 
 /* Of a clock that read early: what still is the same border. */
 static int64_t
@@ -55,7 +47,7 @@ place(Window *w, int64_t now_ns, wide wall_ns)
 
 	if (border < least - tolerance(w->period_ns))
 		border += w->period_ns;
-	w->end_ns = clamp(border > least ? border : least);
+	w->end_ns = wide_clamp(border > least ? border : least);
 	WINDOW_ASSERT(w->begin_ns <= now_ns);
 	WINDOW_ASSERT(w->end_ns > now_ns || w->end_ns == INT64_MAX);
 }
@@ -97,8 +89,8 @@ window_init_full(Window *w, int64_t capacity, int64_t period_ns,
 	fresh.settled_ns = now_ns;
 	fresh.number = 1;
 	fresh.fresh = true;
-	fresh.begin_ns = clamp((wide) now_ns -
-						   since_border(&fresh, (wide) wall_us * 1000));
+	fresh.begin_ns = wide_clamp((wide) now_ns -
+								since_border(&fresh, (wide) wall_us * 1000));
 	*w = fresh;
 	place(w, now_ns, (wide) wall_us * 1000);
 }
@@ -161,7 +153,7 @@ window_wait(const Window *w, int64_t n)
 		return 0;
 	if (n > w->capacity || w->end_ns == INT64_MAX)
 		return BUCKET_NEVER;
-	return clamp((wide) w->end_ns - w->settled_ns);
+	return wide_clamp((wide) w->end_ns - w->settled_ns);
 }
 
 /* Until n units have been taken, each as soon as it is there. */
@@ -177,8 +169,8 @@ window_drain(const Window *w, int64_t n)
 		return BUCKET_NEVER;
 	n -= level > 0 ? level : 0;
 	windows = n / w->capacity + (n % w->capacity > 0);
-	return clamp((wide) w->end_ns - w->settled_ns +
-				 (wide) (windows - 1) * w->period_ns);
+	return wide_clamp((wide) w->end_ns - w->settled_ns +
+					  (wide) (windows - 1) * w->period_ns);
 }
 
 /* Is t of this window, or of none? */

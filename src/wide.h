@@ -1,0 +1,24 @@
+/*
+ * wide.h
+ *		128-bit integers, in which sums and products of 64-bit ones are exact.  Pure,
+ *		like bucket.h.
+ */
+#ifndef QUOTA_WIDE_H
+#define QUOTA_WIDE_H
+
+#include <stdint.h>
+
+#ifndef __SIZEOF_INT128__
+#error "quota needs 128-bit integers: gcc or clang on a 64-bit platform"
+#endif
+
+__extension__ typedef __int128 wide;
+
+/* x, or the end of 64 bits that is nearer to it. */
+static inline int64_t
+wide_clamp(wide x)
+{
+	return x > INT64_MAX ? INT64_MAX : x < INT64_MIN ? INT64_MIN : (int64_t) x;
+}
+
+#endif							/* QUOTA_WIDE_H */
