@@ -41,6 +41,11 @@ extern void permit_unlock(uint32 index);
 extern bool permit_is_known(int64 id);
 extern bool permit_is_ours(uint32 index);
 /*
+ * Somebody settles it, another transaction gives back some of its calls, or it is not
+ * out in the world yet.
+ */
+extern bool permit_is_taken(uint32 index);
+/*
  * Another transaction has it, or has ended without having let go of it yet; no lock
  * held.  False for a permit that is not there.
  */
@@ -163,7 +168,6 @@ extern void permit_relink(uint32 index);
 /* ---- between the permit*.c files ---- */
 
 extern void permit_free(uint32 index);
-extern bool permit_is_taken(uint32 index);
 extern void permit_shrink_part(QuotaPart *part, int64 n, int64 now_ns);
 
 /* No open transaction has anything to do with it. */

@@ -118,10 +118,7 @@ permit_is_ours(uint32 index)
 		quota_permits[index].taker_pid == MyProcPid;
 }
 
-/*
- * Somebody settles it or gives back some of its calls, or it is not out in the world
- * yet; locked.
- */
+/* See permit.h. */
 bool
 permit_is_taken(uint32 index)
 {

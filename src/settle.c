@@ -208,7 +208,7 @@ extend(int64 permit, int64 by_ns)
 	if (index == QUOTA_NO_INDEX)
 		quota_error_permit(permit);
 	p = &quota_permits[index];
-	busy = p->marked || (p->state == QUOTA_PERMIT_OPEN && !permit_is_ours(index));
+	busy = permit_is_taken(index);
 	now_ns = quota_now_ns();
 	lifetime_ns = p->lifetime_ns;
 	if (!busy && by_ns <= lifetime_ns)

@@ -154,7 +154,7 @@ RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'quota_extend'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_extend(bigint, interval) IS
-'Moves the end of an open permit to now + by, never earlier than it was; at most the permit''s lifetime at once. Returns the new end. Errors: 55000 the permit is not open; 55P03 another transaction settles it; 22023 by out of range.';
+'Moves the end of an open permit to now + by, never earlier than it was; at most the permit''s lifetime at once. Returns the new end. Errors: 55000 the permit is not open; 55P03 another transaction settles it or gives back calls of it; 22023 by out of range.';
 
 CREATE FUNCTION quota_headers(decision quota_decision)
 RETURNS jsonb
