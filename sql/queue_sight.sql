@@ -76,7 +76,7 @@ SELECT count(quota_cancel(id)) FROM quota.jobs WHERE provider = 'sight_rate' AND
 SELECT quota_drain_time('sight_rate'), quota_drain_time('sight_rate', 1), quota_drain_time('sight_rate', 10);
 SELECT quota_clock_advance('1 s');
 SELECT quota_drain_time('sight_rate', 3), quota_drain_time('sight_rate', 4);
--- allowances: a has none left for two, b needs three more months of 30 days (of April)
+-- allowances: a has none left for two, b needs three more months: May, June and July
 SELECT quota_drain_time('sight_month');
 -- by costs: 20 x 10 + 4 x 50 tokens at 100/s, 100 are there; 24 more like them
 SELECT add('cost', 'a', 20), add('cost', 'b', 4, NULL, 'dear');

@@ -32,6 +32,7 @@
 
 #define US_PER_S	INT64_C(1000000)
 #define US_PER_DAY	(INT64_C(86400) * US_PER_S)
+#define MAX_MONTHS	(INT64_MAX / US_PER_DAY)
 
 /* Quotient rounded down. */
 static wide
@@ -169,10 +170,10 @@ period_near(const Calendar *c, int64_t at_us)
 	return floor_div(month_of(local_us) - month_of(c->anchor_us), c->count);
 }
 
-/* See calendar.h. */
-void
-calendar_period(const Calendar *calendar, int64_t at_us,
-				int64_t *start_us, int64_t *end_us)
+/* Which period contains the instant, and what calendar_period() says of it. */
+static wide
+find_period(const Calendar *calendar, int64_t at_us, int64_t *start_us,
+			int64_t *end_us)
 {
 	wide		k = period_near(calendar, at_us);
 
@@ -186,6 +187,29 @@ calendar_period(const Calendar *calendar, int64_t at_us,
 		*start_us = *end_us;
 		*end_us = period_start(calendar, ++k + 1);
 	}
+	return k;
+}
+
+/* See calendar.h. */
+void
+calendar_period(const Calendar *calendar, int64_t at_us,
+				int64_t *start_us, int64_t *end_us)
+{
+	(void) find_period(calendar, at_us, start_us, end_us);
+}
+
+/* See calendar.h. */
+int64_t
+calendar_later(const Calendar *calendar, int64_t at_us, int64_t n)
+{
+	int64_t		start_us;
+	int64_t		end_us;
+	wide		k = find_period(calendar, at_us, &start_us, &end_us) + n;
+
+	/* as many months are out of range, as are days */
+	if (calendar->unit == CALENDAR_MONTHS && k * calendar->count > MAX_MONTHS)
+		return CALENDAR_NEVER;
+	return period_start(calendar, k);
 }
 
 /* See calendar.h. */

@@ -49,6 +49,12 @@ extern int64_t calendar_instant(const struct pg_tz *zone, int64_t local_us);
 extern void calendar_period(const Calendar *calendar, int64_t at_us,
 							int64_t *start_us, int64_t *end_us);
 
+/*
+ * When the nth period after the one that contains the instant starts, n >= 0;
+ * CALENDAR_NEVER if that is out of range.
+ */
+extern int64_t calendar_later(const Calendar *calendar, int64_t at_us, int64_t n);
+
 /* What time has done to the period that a sum is kept for. */
 typedef enum CalendarStep
 {

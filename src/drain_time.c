@@ -33,8 +33,8 @@ typedef struct Load
 	int64		capacity;
 	int64		level;			/* units free now */
 	Meter		meter;			/* of a rate */
-	int64		period_us;		/* allowance: length of this period, */
-	int64		period_end_us;	/* and its end */
+	Calendar	calendar;		/* of an allowance, */
+	int64		period_end_us;	/* and the end of its period */
 	int64		cost;			/* of all jobs, at most INT64_MAX */
 	int64		jobs;
 	bool		impossible;		/* some job needs more than it ever holds */
@@ -77,13 +77,16 @@ read_bucket(const Drain *d, Load *load, const QuotaTerm *term)
 	LWLockRelease(&quota_slots[term->slot].lock);
 
 	load->level = load->capacity;
+	load->calendar = term->calendar;
+	if (term->kind == QUOTA_ALLOWANCE)
+		load->period_end_us = calendar_later(&load->calendar, d->wall_us, 1);
 	if (quota_is_rate(term->kind))
 		meter_init_full(&load->meter, &term->meter, d->now_ns, d->wall_us);
 	if (index == QUOTA_NO_INDEX)
 		return;
 	load->level = load->capacity - b.used;
-	load->period_us = b.period_end_us - b.period_start_us;
-	load->period_end_us = b.period_end_us;
+	if (term->kind == QUOTA_ALLOWANCE)
+		load->period_end_us = b.period_end_us;
 	if (quota_is_rate(term->kind))
 		load->meter = b.meter;
 	else if (term->kind == QUOTA_CONCURRENCY && b.unknown_until_ns > d->now_ns)
@@ -186,22 +189,23 @@ place_wait(const Drain *d, const Load *load, int64 jobs)
 						d->latency_ns);
 }
 
-/* Until enough periods have begun, all as long as this one. */
+/* Until enough periods have begun. */
 static int64
 period_wait(const Drain *d, const Load *load, int64 cost)
 {
 	int64		more = cost - Max(load->level, 0);
 	int64		periods = more / load->capacity + (more % load->capacity > 0);
-	int64		until_us;
+	int64		until_us = load->period_end_us;
+	int64		wait_ns;
 
 	if (cost <= load->level)
 		return 0;
-	until_us = load->period_end_us - d->wall_us;
-	if (pg_mul_s64_overflow(periods - 1, load->period_us, &periods) ||
-		pg_add_s64_overflow(until_us, periods, &until_us) ||
-		pg_mul_s64_overflow(until_us, QUOTA_NS_PER_US, &until_us))
+	if (periods > 1)
+		until_us = calendar_later(&load->calendar, until_us, periods - 1);
+	if (until_us == CALENDAR_NEVER ||
+		pg_mul_s64_overflow(until_us - d->wall_us, QUOTA_NS_PER_US, &wait_ns))
 		return QUOTA_NEVER;
-	return until_us;
+	return wait_ns;
 }
 
 /* Until all this, and its part of the extra jobs, has gone through. */

@@ -390,6 +390,32 @@ UNIT_TEST(other_rules_of_the_zone)
 	}
 }
 
+/* the nth period after one is found as by going through all of them */
+UNIT_TEST(later_periods)
+{
+	for (int i = 0; i < 2000; i++)
+	{
+		Calendar	c = {0};
+		int64_t		at = random_below(400 * 365 * DAY) * US_PER_S - 200 * 365 * US_PER_DAY;
+		int64_t		start;
+		int64_t		end;
+
+		c.unit = (CalendarUnit) (i % 3);
+		c.count = 1 + random_below(40);
+		if (c.unit == CALENDAR_TIME)
+			c.count *= US_PER_DAY;
+		c.anchor_us = random_below(365 * DAY) * US_PER_S;
+		calendar_period(&c, at, &start, &end);
+		CHECK_EQ(start, calendar_later(&c, at, 0));
+		for (int n = 1; n < 20; n++)
+		{
+			CHECK_EQ(end, calendar_later(&c, at, n));
+			calendar_period(&c, end, &start, &end);
+		}
+		CHECK_EQ(CALENDAR_NEVER, calendar_later(&c, at, INT64_MAX));
+	}
+}
+
 int
 main(void)
 {
@@ -402,6 +428,7 @@ main(void)
 	UNIT_RUN(a_skipped_day);
 	UNIT_RUN(a_period_rolls_at_its_end_and_never_back);
 	UNIT_RUN(another_calendar);
+	UNIT_RUN(later_periods);
 	UNIT_RUN(an_end_that_other_rules_gave);
 	UNIT_RUN(other_rules_of_the_zone);
 	UNIT_MAIN_END();
