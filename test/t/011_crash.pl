@@ -106,8 +106,21 @@ is(acquire('sliding'), 'ok',
 is(acquire('slots'), 'ok', 'lost permits are forgotten');
 is(acquire('rate'), 'ok', 'a rate refills');
 is(acquire('rate'), 'rate_limited', 'no faster than it should');
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.providers (provider) VALUES ('zoned');
+	INSERT INTO quota.limits (provider, name, kind, amount, period, per, time_zone, permit_lifetime)
+		VALUES ('zoned', 'zoned', 'allowance', 10, '1 day', '{tenant}', 'Asia/Tokyo', '1 day')});
+my $permit = psql_value($node, "SELECT permit FROM quota_acquire('t', 'zoned')");
 crash($node);
 clock_set($node, '2020-01-15 00:00:00+00');
+# settling finds the bucket's calendar by the limit's name
+is( $node->safe_psql(
+		'postgres',
+		"BEGIN; SELECT quota_settle($permit);
+		SELECT period_start AT TIME ZONE 'Asia/Tokyo' FROM quota_balance('t', 'zoned'); COMMIT"),
+	"\n2020-01-15 00:00:00",
+	'after a crash an allowance is settled in the period of its time zone');
 is(acquire('new'), 'rate_limited', 'what was new has become old');
 is(acquire('slots'), 'concurrency_limited', 'permits are unknown again');
 

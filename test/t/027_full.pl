@@ -56,6 +56,21 @@ is(psql_value($node, "SELECT count(*) FROM quota.jobs"), '0', 'no job was half e
 $node->safe_psql('postgres', "INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 'n1', 'r', 'e' || i FROM generate_series(1, 5) i");
 is(psql_value($node, "SELECT count(*) FROM quota_dequeue('r', 5)"), '5', 'others are claimed');
 
+# a batch takes one permit for all its jobs, and one for each that is charged more: when
+# there is room for the first of them only, neither is left behind
+clock_advance($node, '2 min');
+$node->safe_psql('postgres', q(
+	INSERT INTO quota.providers (provider, safety) VALUES ('batch', 1);
+	INSERT INTO quota.limits (provider, name, kind, amount, period, per) VALUES
+		('batch', 'flight', 'concurrency', 1000, NULL, '{}'), ('batch', 'calls', 'allowance', 1000, '1 day', '{tenant}');
+	INSERT INTO quota.jobs (tenant, provider) VALUES ('n1', 'batch');
+	SELECT count((quota_acquire('n1', 'p')).admitted) FROM generate_series(1, 15)));
+clock_advance($node, '61 s');
+is($node->safe_psql('postgres', q(BEGIN;
+	SELECT count(*) FROM quota_dequeue('batch', 2, same_endpoint => true);
+	SELECT count(*), count(job) FROM quota.stat_permits;
+	COMMIT)), "1\n2|1", 'lost permits made room for both');
+
 # limits that do not refuse take no place that others need, and bring no error
 clock_advance($node, '2 min');
 $node->safe_psql('postgres', q(
