@@ -35,9 +35,46 @@ SELECT quota_clock_advance('1 s');
 DELETE FROM quota.tenant_limits WHERE tenant = 'g9_a';
 SELECT level('g9_a');
 
+-- several changes with no call in between: each holds for as long as it was in force,
+-- what is rolled back never does
+UPDATE quota.limits SET amount = 600 WHERE provider = 'g9';
+SELECT granted FROM quota_acquire('g9_a', 'g9', n => 600, partial => true);
+UPDATE quota.limits SET amount = 60 WHERE provider = 'g9';
+SELECT quota_clock_advance('1 min');
+BEGIN;
+UPDATE quota.limits SET amount = 6000 WHERE provider = 'g9';
+ROLLBACK;
+UPDATE quota.limits SET amount = 6 WHERE provider = 'g9';
+SELECT quota_clock_advance('1 min');
+INSERT INTO quota.tenant_limits (tenant, provider, name, multiplier) VALUES ('g9_a', 'g9', 'rate', 2);
+SELECT quota_clock_advance('1 min');
+UPDATE quota.tenants SET tier = 'g9_other' WHERE tenant = 'g9_a';
+DELETE FROM quota.tenant_limits WHERE tenant = 'g9_a';
+UPDATE quota.limits SET amount = 600 WHERE provider = 'g9';
+SELECT quota_clock_advance('1 s');
+SELECT level('g9_a') AS "60 + 6 + 12 + 10";
+
+-- a limit that is gone for a while limits nobody meanwhile
+SELECT granted FROM quota_acquire('g9_a', 'g9', n => 600, partial => true);
+UPDATE quota.limits SET amount = NULL WHERE provider = 'g9';
+SELECT granted FROM quota_acquire('g9_a', 'g9', n => 10000);
+SELECT quota_clock_advance('1 s');
+UPDATE quota.limits SET amount = 60 WHERE provider = 'g9';
+SELECT quota_clock_advance('1 s');
+SELECT level('g9_a');
+
+-- what is charged beyond the estimate is charged by the rules of today
+UPDATE quota.limits SET amount = 600 WHERE provider = 'g9';
+SELECT quota_clock_advance('1 min');
+SELECT permit FROM quota_acquire('g9_a', 'g9', units => '{"request": 600}') \gset
+UPDATE quota.limits SET amount = 60 WHERE provider = 'g9';
+SELECT quota_clock_advance('10 s');
+SELECT quota_settle(:permit, units => '{"request": 601}');
+SELECT level('g9_a') AS "10 - 1";
+
 DROP FUNCTION level;
 DELETE FROM quota.tenant_limits WHERE provider = 'g9';
 DELETE FROM quota.limits WHERE provider = 'g9';
 DELETE FROM quota.providers WHERE provider = 'g9';
-DELETE FROM quota.tenants WHERE tier = 'g9';
+DELETE FROM quota.tenants WHERE tier LIKE 'g9%';
 DELETE FROM quota.tiers WHERE tier LIKE 'g9%';

@@ -21,6 +21,9 @@
  * than KEYED_CHANGES, get stale_all instead: more work, the same effect.
  * What is no tenant's own leaves stale_rules, or stale_all if weights hang on it.
  *
+ * A change of rates finds every bucket with the rules of the change before it, or
+ * with later ones: the transaction sees to that right before it commits (rules.c).
+ *
  * Within the transaction its own rows count for what it loads from now on
  * (enqueue does that, decisions are refused), and never again once they are
  * rolled back: change_serial() moves with every change noted and undone.
@@ -34,6 +37,7 @@
 #include "error.h"
 #include "key.h"
 #include "miscadmin.h"
+#include "rules.h"
 #include "shmem.h"
 #include "utils/memutils.h"
 #include "waiter.h"
@@ -51,7 +55,7 @@ typedef struct Change
 	uint16		generation;
 	uint8		kind;			/* ChangeKind */
 	bool		existing;		/* no decision for this tenant any more */
-	bool		drops_rate;
+	uint8		rate;			/* ChangeRate */
 	char	   *tenant;
 	QuotaKey   *keys;			/* one for each of slots[], or NULL */
 } Change;
@@ -76,6 +80,7 @@ static int	n_refusing = 0;		/* changes that is_refusing() */
 static int	n_existing = 0;		/* changes of existing tenants */
 static int	n_keyed = 0;
 static int	n_rules = 0;		/* changes that is_rule() */
+static int	n_rates = 0;		/* changes of rates */
 static CommandId newest_command = 0;
 static uint64 serial = 1;
 
@@ -105,6 +110,29 @@ uint64
 change_count(uint32 generation)
 {
 	return pg_atomic_read_u64(&quota_shared->generations[generation].number);
+}
+
+/* See change.h. */
+QuotaStamp
+change_stamp(Oid extension, const char *tenant, uint64 global_number,
+			 uint64 tenant_number)
+{
+	QuotaStamp	stamp = {
+		.global_number = global_number,.tenant_number = tenant_number,
+		.global = change_global_generation(extension),
+		.tenant = change_tenant_generation(extension, tenant)
+	};
+
+	return stamp;
+}
+
+/* See stamp.h. */
+bool
+quota_stamp_is_current(const QuotaStamp *stamp)
+{
+	return change_count(stamp->global) == stamp->global_number &&
+		(stamp->tenant == QUOTA_NO_INDEX ||
+		 change_count(stamp->tenant) == stamp->tenant_number);
 }
 
 /* ---- noting ---- */
@@ -209,14 +237,15 @@ same_subject(const Change *c, ChangeKind kind, const char *tenant)
 /* A statement over many rows repeats itself: merge with the newest entry. */
 static bool
 merge_note(ChangeKind kind, const char *tenant, bool existing,
-		   bool drops_rate)
+		   ChangeRate rate)
 {
 	Change	   *c = n_changes > 0 ? &changes[n_changes - 1] : NULL;
 
 	if (c == NULL || c->sub != GetCurrentSubTransactionId() ||
 		!same_subject(c, kind, tenant))
 		return false;
-	c->drops_rate |= drops_rate;
+	n_rates += c->rate == CHANGE_NO_RATE && rate != CHANGE_NO_RATE;
+	c->rate = Max(c->rate, rate);
 	if (existing && !c->existing)
 	{
 		c->existing = true;
@@ -242,14 +271,14 @@ is_rule(const Change *c)
 /* See change.h. */
 void
 change_note(ChangeKind kind, const char *tenant, bool existing,
-			bool drops_rate)
+			ChangeRate rate)
 {
 	Oid			extension = quota_catalog()->extension;
 	Change		c;
 
 	serial++;
 	newest_command = GetCurrentCommandId(false);
-	if (merge_note(kind, tenant, existing, drops_rate))
+	if (merge_note(kind, tenant, existing, rate))
 		return;
 
 	make_room();
@@ -257,7 +286,7 @@ change_note(ChangeKind kind, const char *tenant, bool existing,
 	c.sub = GetCurrentSubTransactionId();
 	c.kind = kind;
 	c.existing = existing;
-	c.drops_rate = drops_rate;
+	c.rate = rate;
 	c.generation = tenant ? change_tenant_generation(extension, tenant)
 		: change_global_generation(extension);
 	if (tenant)
@@ -273,6 +302,7 @@ change_note(ChangeKind kind, const char *tenant, bool existing,
 	n_existing += existing;
 	n_keyed += c.keys != NULL;
 	n_rules += is_rule(&c);
+	n_rates += c.rate != CHANGE_NO_RATE;
 }
 
 /* Takes the newest entry off the list. */
@@ -286,6 +316,7 @@ pop_change(void)
 	n_existing -= c->existing;
 	n_keyed -= c->keys != NULL;
 	n_rules -= is_rule(c);
+	n_rates -= c->rate != CHANGE_NO_RATE;
 }
 
 /* ---- asking ---- */
@@ -372,7 +403,7 @@ forget_changes(void)
 	newest = NULL;
 	slots = NULL;
 	n_slots = 0;
-	n_refusing = n_existing = n_keyed = n_rules = 0;
+	n_refusing = n_existing = n_keyed = n_rules = n_rates = 0;
 }
 
 /* Moves the change counters.  A full barrier each. */
@@ -385,7 +416,7 @@ move_counters(void)
 	{
 		QuotaGeneration *g = &quota_shared->generations[changes[i].generation];
 
-		if (changes[i].drops_rate)
+		if (changes[i].rate == CHANGE_RATE_DROPPED)
 			pg_atomic_write_u64(&g->deleted_ns, now_ns);
 		pg_atomic_fetch_add_u64(&g->number, 1);
 	}
@@ -445,6 +476,14 @@ mark_slots(void)
 			quota_slots[i].database == MyDatabaseId)
 			mark_slot(i, known ? seen : -1);
 	}
+}
+
+/* Before the commit, where it may still fail. */
+void
+quota_change_before_commit(void)
+{
+	if (n_rates > 0)
+		rules_before_change();
 }
 
 /* COMMIT callback. */

@@ -14,6 +14,9 @@ extern uint32 change_global_generation(Oid extension);
 extern uint32 change_tenant_generation(Oid extension, const char *tenant);
 /* How often what this one stands for has changed. */
 extern uint64 change_count(uint32 generation);
+/* Of what was read when these were the counts; tenant: by name, "" = nobody's. */
+extern QuotaStamp change_stamp(Oid extension, const char *tenant, uint64 global_number,
+							   uint64 tenant_number);
 
 typedef enum ChangeKind
 {
@@ -24,12 +27,17 @@ typedef enum ChangeKind
 	CHANGE_TENANT				/* a row of a tenant, which may exist already */
 } ChangeKind;
 
-/*
- * Notes a change; tenant is NULL for the first three kinds; drops_rate says that
- * a row was deleted which took part in a rate.  May throw.
- */
+/* What it does to rates of limits. */
+typedef enum ChangeRate
+{
+	CHANGE_NO_RATE,
+	CHANGE_RATE,				/* some may have changed */
+	CHANGE_RATE_DROPPED			/* by a row that is gone: none says when */
+} ChangeRate;
+
+/* Notes a change; tenant is NULL for the first three kinds.  May throw. */
 extern void change_note(ChangeKind kind, const char *tenant, bool existing,
-						bool drops_rate);
+						ChangeRate rate);
 
 /* The tenant was inserted by this very transaction. */
 extern bool change_is_new(const char *tenant);

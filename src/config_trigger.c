@@ -187,7 +187,21 @@ tenant_existed(const char *tenant)
 	return existed;
 }
 
-/* A row of quota.tenants; renaming is refused, so one name is enough. */
+/* Has a column changed that takes part in a rate?  It was stamped then. */
+static ChangeRate
+changed_rate(TriggerData *td)
+{
+	TupleDesc	desc = RelationGetDescr(td->tg_relation);
+	int			stamp = SPI_fnumber(desc, "changed_ns");
+
+	return stamp > 0 && !same_column(desc, stamp, td->tg_trigtuple, td->tg_newtuple)
+		? CHANGE_RATE : CHANGE_NO_RATE;
+}
+
+/*
+ * A row of quota.tenants; renaming is refused, so one name is enough.  A new tenant
+ * has no buckets, and nothing limits one that is deleted.
+ */
 static void
 note_tenant(TriggerData *td)
 {
@@ -195,20 +209,22 @@ note_tenant(TriggerData *td)
 	char	   *tenant = trigger_text(td, row, TENANTS_TENANT);
 
 	if (TRIGGER_FIRED_BY_INSERT(td->tg_event))
-		change_note(CHANGE_TENANT_NEW, tenant, false, false);
+		change_note(CHANGE_TENANT_NEW, tenant, false, CHANGE_NO_RATE);
 	else
-		change_note(CHANGE_TENANT, tenant, row_existed(row, tenant), false);
+		change_note(CHANGE_TENANT, tenant, row_existed(row, tenant),
+					TRIGGER_FIRED_BY_UPDATE(td->tg_event) ? changed_rate(td)
+					: CHANGE_RATE);
 }
 
 /* One version of a row of quota.tenant_limits. */
 static void
-note_tenant_limit(TriggerData *td, HeapTuple row, bool drops_rate)
+note_tenant_limit(TriggerData *td, HeapTuple row, ChangeRate rate)
 {
 	char	   *tenant = trigger_text(td, row, OVERRIDES_OWNER);
 
-	change_note(CHANGE_TENANT, tenant, tenant_existed(tenant), drops_rate);
+	change_note(CHANGE_TENANT, tenant, tenant_existed(tenant), rate);
 	if (config_exempts(row, RelationGetDescr(td->tg_relation)))
-		change_note(CHANGE_HINT, NULL, false, false);	/* has_exempt */
+		change_note(CHANGE_HINT, NULL, false, CHANGE_NO_RATE);	/* has_exempt */
 }
 
 /* Does the row, or its old version, no longer override what it did? */
@@ -239,6 +255,21 @@ account_left(TriggerData *td)
 					  td->tg_trigtuple, td->tg_newtuple));
 }
 
+/* What a row that concerns everybody does to rates. */
+static ChangeRate
+rate_of(TriggerData *td, Oid relid)
+{
+	if ((relid == quota_relation(QUOTA_REL_TIER_LIMITS) && override_dropped(td)) ||
+		(relid == quota_relation(QUOTA_REL_PROVIDERS) && account_left(td)))
+		return CHANGE_RATE_DROPPED;
+	if (TRIGGER_FIRED_BY_UPDATE(td->tg_event))
+		return changed_rate(td);
+	return relid == quota_relation(QUOTA_REL_TIERS) ||
+		relid == quota_relation(QUOTA_REL_LIMITS) ||
+		relid == quota_relation(QUOTA_REL_TIER_LIMITS) ||
+		relid == quota_relation(QUOTA_REL_PROVIDERS) ? CHANGE_RATE : CHANGE_NO_RATE;
+}
+
 /* Notes the change of one row. */
 static void
 note_row(TriggerData *td)
@@ -249,17 +280,14 @@ note_row(TriggerData *td)
 		note_tenant(td);
 	else if (relid == quota_relation(QUOTA_REL_TENANT_LIMITS))
 	{
-		note_tenant_limit(td, td->tg_trigtuple, override_dropped(td));
+		note_tenant_limit(td, td->tg_trigtuple, override_dropped(td)
+						  ? CHANGE_RATE_DROPPED : CHANGE_RATE);
 		if (TRIGGER_FIRED_BY_UPDATE(td->tg_event))
-			note_tenant_limit(td, td->tg_newtuple, false);
+			note_tenant_limit(td, td->tg_newtuple, CHANGE_RATE);
 	}
 	else
 		change_note(relid == quota_relation(QUOTA_REL_TIERS) ? CHANGE_WEIGHTS
-					: CHANGE_GLOBAL, NULL, false,
-					(relid == quota_relation(QUOTA_REL_TIER_LIMITS) &&
-					 override_dropped(td)) ||
-					(relid == quota_relation(QUOTA_REL_PROVIDERS) &&
-					 account_left(td)));
+					: CHANGE_GLOBAL, NULL, false, rate_of(td, relid));
 }
 
 /*
@@ -277,7 +305,7 @@ quota_config_changed(PG_FUNCTION_ARGS)
 	TriggerData *td = quota_trigger(fcinfo, &shape);
 
 	if (TRIGGER_FIRED_BY_TRUNCATE(td->tg_event))
-		change_note(CHANGE_WEIGHTS, NULL, false, true);
+		change_note(CHANGE_WEIGHTS, NULL, false, CHANGE_RATE_DROPPED);
 	else if (!TRIGGER_FIRED_BY_UPDATE(td->tg_event) || row_changed(td))
 		note_row(td);
 	return PointerGetDatum(NULL);

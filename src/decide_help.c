@@ -52,10 +52,16 @@ is_at_ceiling(const QuotaPlan *plan, DecideTable table)
 static bool
 make_bucket_room(const QuotaPlan *plan, DecideTable table)
 {
+	uint32		keep[QUOTA_MAX_TERMS];
+
 	if (table != DECIDE_TABLE_BUCKETS && table != DECIDE_TABLE_TENANT_BUCKETS)
 		return false;
-	return quota_reclaim_buckets(plan->tenant_index) ||
-		(!is_at_ceiling(plan, table) && quota_reclaim_buckets(QUOTA_NO_INDEX));
+	/* new ones are full, too: one would make room for the next, and so on */
+	for (int i = 0; i < plan->nterms; i++)
+		keep[i] = plan->terms[i].bucket;
+	return quota_reclaim_buckets(plan->tenant_index, keep, plan->nterms) ||
+		(!is_at_ceiling(plan, table) &&
+		 quota_reclaim_buckets(QUOTA_NO_INDEX, keep, plan->nterms));
 }
 
 /* See decide.h. */

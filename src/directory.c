@@ -88,7 +88,7 @@ table_init(const Kind *kind, int size)
 {
 	kind->table->size = (uint32) size;
 	kind->table->mask = heads_for(size) - 1;
-	kind->table->n_used = 0;
+	kind->table->n_used = kind->table->reach = 0;
 	kind->table->free = 0;
 	for (uint32 i = 0; i <= kind->table->mask; i++)
 		kind->heads[i] = QUOTA_NO_INDEX;
@@ -155,6 +155,7 @@ table_insert(const Kind *kind, const QuotaKey *key, uint32 owner)
 	entry = entry_of(kind, index);
 	kind->table->free = entry->chain;
 	kind->table->n_used++;
+	kind->table->reach = Max(kind->table->reach, index + 1);
 	entry->key = *key;
 	entry->owner = owner;
 	entry->used = true;
@@ -261,6 +262,7 @@ slot_fill(uint32 index, Oid database, Oid extension, const char *provider)
 	pg_atomic_write_u64(&slot->work_due_ns,
 						(uint64) (provider[0] == '\0' ? 0 : QUOTA_NEVER));
 	pg_atomic_write_u64(&slot->marks_due_ns, 0);
+	pg_atomic_write_u32(&slot->rules_wanted, 0);
 	slot->notices_lost = 0;
 	pg_atomic_write_u64(&slot->deadline_low, (uint64) DT_NOEND);
 	slot->deadline_at = DT_NOBEGIN;

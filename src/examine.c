@@ -13,6 +13,7 @@
 #include "flow.h"
 #include "mark.h"
 #include "permit.h"
+#include "rules.h"
 
 /* See examine.h. */
 bool
@@ -123,17 +124,6 @@ resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns,
 	return term->bucket == QUOTA_NO_INDEX ? DECIDE_FULL : DECIDE_DONE;
 }
 
-/*
- * When the term's rules replaced the meter's.  Where a deletion leaves that
- * open, the slower of the two rates is taken to have applied in between.
- */
-static int64
-switch_ns(const Meter *m, const QuotaTerm *term)
-{
-	return meter_is_slower(m, &term->meter) ? term->deleted_ns
-		: term->changed_ns;
-}
-
 /* Brings the bucket to now and to the plan's parameters. */
 static DecideResult
 refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
@@ -147,8 +137,7 @@ refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 		: term->wide ? QUOTA_SCOPE_WIDE : QUOTA_SCOPE_SHARED;
 	mark_apply(b, term);
 	if (quota_is_rate(b->kind))
-		meter_configure(&b->meter, &term->meter, switch_ns(&b->meter, term),
-						now_ns, wall_us);
+		rules_apply(b, term, &plan->stamp, now_ns, wall_us);
 	else
 		permit_bucket_expire(term->bucket, now_ns);
 	/* after a crash the running jobs' permits come with the queue */

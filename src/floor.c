@@ -27,6 +27,7 @@
 #include <math.h>
 
 #include "permit.h"
+#include "rules.h"
 
 /* Concurrency has no refill: so long a refusal counts. */
 #define URGENT_NS	QUOTA_NS_PER_S
@@ -144,8 +145,9 @@ floor_settle(QuotaBucket *b, int64 now_ns, TimestampTz wall_us)
 {
 	BucketRate	none = {0, 1};
 
-	if (quota_is_rate(b->kind))
-		meter_settle(&b->meter, now_ns, wall_us);
+	if (!rules_are_current(b))
+		return;
+	rules_settle(b, now_ns, wall_us);
 	portions_settle(&b->portions, &b->portion_rules,
 					quota_is_rate(b->kind) ? b->portion_rate : none,
 					quota_is_rate(b->kind) ? meter_level(&b->meter) : 0, now_ns);

@@ -149,6 +149,7 @@ on_xact(XactEvent event, void *arg)
 				quota_error_prepare();
 			break;
 		case XACT_EVENT_PRE_COMMIT:
+			quota_change_before_commit();
 			mark_secure();
 			if (journal_nrecords > 0)
 				recount_announce();

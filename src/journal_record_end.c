@@ -19,6 +19,7 @@
 #include "notify.h"
 #include "permit.h"
 #include "recount.h"
+#include "rules.h"
 #include "worker.h"
 static uint32 locked_slot = QUOTA_NO_INDEX;
 static uint32 locked_database = QUOTA_NO_INDEX;
@@ -96,9 +97,8 @@ static void
 undo_take(JournalRecord *r, uint64 parkings)
 {
 	QuotaBucket *b = lock_bucket(r->object);
-	int64		now_ns = quota_now_ns();
 
-	meter_settle(&b->meter, now_ns, quota_wall_us());
+	rules_settle(b, quota_now_ns(), quota_wall_us());
 	mark_return(r->object, &r->u.rate.take, PG_INT64_MAX);
 	floor_returned(r->u.rate.portion, r->u.rate.units);
 	floor_unpin(r->u.rate.portion);

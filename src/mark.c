@@ -75,6 +75,7 @@
 #include "mark_page.h"
 #include "mark_write.h"
 #include "miscadmin.h"
+#include "rules.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/memutils.h"
@@ -225,12 +226,15 @@ fill_row(MarkRow *row, void *arg)
 	if (wanted)
 	{
 		quota_clock_stamp(&row->image.at);
-		meter_settle(&b->meter, row->image.at.now_ns, quota_wall_us());
+		rules_settle(b, row->image.at.now_ns, quota_wall_us());
 		memcpy(row->id, b->mark.id, MARK_ID_LEN);
 		row->ahead = Max(slice(b), b->mark.covered - b->mark.taken);
 		row->image.database = MyDatabaseId;
 		row->image.epoch = quota_shared->crash_epoch;
 		row->image.meter = b->meter;
+		/* of a stale bucket: what has come back since is not known */
+		meter_shift(&row->image.meter,
+					Max(row->image.at.now_ns - meter_settled(&b->meter), 0));
 		w->covers = b->mark.taken + row->ahead;
 		w->returned = b->mark.returned;
 		w->changes = b->mark.changes;

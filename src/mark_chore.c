@@ -25,6 +25,7 @@
 #include "access/xlog.h"
 #include "mark_write.h"
 #include "miscadmin.h"
+#include "rules.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "worker.h"
@@ -72,7 +73,7 @@ is_full(QuotaBucket *b, int64 now_ns)
 {
 	if (pg_atomic_read_u32(&b->pins) > 0)
 		return false;
-	meter_settle(&b->meter, now_ns, quota_wall_us());
+	rules_settle(b, now_ns, quota_wall_us());
 	return meter_is_full(&b->meter);
 }
 

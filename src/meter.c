@@ -380,3 +380,22 @@ meter_shift(Meter *m, int64_t by_ns)
 			break;
 	}
 }
+
+/* See meter.h. */
+int64_t
+meter_settled(const Meter *m)
+{
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+		case METER_PACED:
+			return m->u.bucket.settled_ns;
+		case METER_WINDOW:
+			return m->u.window.settled_ns;
+		case METER_SLIDING:
+			return m->u.sliding.settled_ns;
+		case METER_RETRIES:
+			return m->u.retries.settled_ns;
+	}
+	return 0;
+}

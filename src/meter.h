@@ -146,6 +146,9 @@ extern void meter_take_return(Meter *m, MeterTake *t, int64_t n);
  */
 extern void meter_shift(Meter *m, int64_t by_ns);
 
+/* The instant that it is settled to. */
+extern int64_t meter_settled(const Meter *m);
+
 /* Is it as good as new? */
 extern bool meter_is_full(const Meter *m);
 

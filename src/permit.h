@@ -63,6 +63,8 @@ typedef enum PermitMark
  * charged until permit_set_final().
  */
 extern PermitMark permit_mark(uint32 index, int64 now_ns);
+/* A bucket it was charged to whose rules are not current (rules.c), or QUOTA_NO_INDEX. */
+extern uint32 permit_stale_bucket(uint32 index);
 /*
  * Units of a part that stay charged.  What exceeds the charge is taken at once, of
  * a rate as far as its bucket may be in debt (enforce.h), and returned by an abort

@@ -8,6 +8,7 @@
 
 #include "floor.h"
 #include "mark.h"
+#include "rules.h"
 
 /* The permit is out in the world. */
 void
@@ -33,7 +34,7 @@ return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
 		return;
 	if (quota_is_rate(part->kind))
 	{
-		meter_settle(&b->meter, now_ns, quota_wall_us());
+		rules_settle(b, now_ns, quota_wall_us());
 		mark_return(part->bucket, &part->take, n);
 		floor_returned(part->portion, n);
 	}

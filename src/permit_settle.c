@@ -12,6 +12,7 @@
 #include "journal.h"
 #include "mark.h"
 #include "miscadmin.h"
+#include "rules.h"
 
 /* Locks in the order of shmem.h; database_slot may be QUOTA_NO_INDEX. */
 static void
@@ -175,6 +176,18 @@ take_more(QuotaPart *part, int64 more)
 	mark_take(part->bucket, more);
 	part->amount += more;
 	part->final = permit_left(&quota_permits[part->permit], part);
+}
+
+/* See permit.h. */
+uint32
+permit_stale_bucket(uint32 index)
+{
+	const QuotaPermit *p = &quota_permits[index];
+
+	for (int i = 0; i < p->nparts; i++)
+		if (!rules_are_current(&quota_buckets[p->parts[i].bucket]))
+			return p->parts[i].bucket;
+	return QUOTA_NO_INDEX;
 }
 
 /* See permit.h. */

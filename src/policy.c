@@ -276,6 +276,25 @@ enter_plan(PlanKey key)
 	return c;
 }
 
+/* What the rules of limits are made of; provider NULL: those of none. */
+static PolicySource
+make_source(const QuotaCall *call, const PolicyRules *rules,
+			const PolicyProvider *provider, const CachedTenant *tenant,
+			const QuotaStamp *stamp)
+{
+	PolicySource source = {
+		.call = call,.extension = rules->extension,.rules = rules,
+		.provider = provider,.tenant = &tenant->tenant
+	};
+
+	source.tier = policy_find(rules->tiers, tenant->tenant.tier);
+	source.global_deleted_ns = (int64)
+		pg_atomic_read_u64(&quota_shared->generations[stamp->global].deleted_ns);
+	source.tenant_deleted_ns = (int64)
+		pg_atomic_read_u64(&quota_shared->generations[stamp->tenant].deleted_ns);
+	return source;
+}
+
 /*
  * Makes the plan of the call.  It is as new as the rules and the tenant it is
  * made of: when these turn out to be older than the counters now, the caller's
@@ -286,32 +305,18 @@ make_plan(const QuotaCall *call, const PolicyRules *rules,
 		  const PolicyProvider *provider, const CachedTenant *tenant,
 		  const PolicyClass *class_row)
 {
-	uint32		global = change_global_generation(rules->extension);
-	uint32		own = change_tenant_generation(rules->extension,
-											   call->tenant ? call->tenant : "");
-	PolicySource source;
+	QuotaStamp	stamp = change_stamp(rules->extension, call->tenant ? call->tenant : "",
+									 rules->number, tenant->number);
+	PolicySource source = make_source(call, rules, provider, tenant, &stamp);
 	QuotaPlan  *plan;
 
-	source.call = call;
-	source.extension = rules->extension;
-	source.rules = rules;
-	source.provider = provider;
-	source.tenant = &tenant->tenant;
-	source.tier = policy_find(rules->tiers, tenant->tenant.tier);
 	source.rank = class_row->rank;
 	source.headroom_milli = class_row->headroom_milli;
-	source.global_deleted_ns = (int64)
-		pg_atomic_read_u64(&quota_shared->generations[global].deleted_ns);
-	source.tenant_deleted_ns = (int64)
-		pg_atomic_read_u64(&quota_shared->generations[own].deleted_ns);
 	source.slot = quota_slot(MyDatabaseId, rules->extension, call->provider);
 	source.database_slot = quota_slot(MyDatabaseId, rules->extension, "");
 
 	plan = policy_compile(&source, cache_context);
-	plan->global_number = rules->number;
-	plan->tenant_number = tenant->number;
-	plan->global_generation = global;
-	plan->generation = own;
+	plan->stamp = stamp;
 	plan->provisional = quota_change_pending();
 	return plan;
 }
@@ -406,10 +411,42 @@ quota_plan_unchecked(const QuotaCall *call)
 	return find_plan(call, true);
 }
 
-/* See policy.h.  Nothing but two atomic reads. */
+/* See policy.h. */
 bool
 quota_plan_is_current(const QuotaPlan *plan)
 {
-	return change_count(plan->global_generation) == plan->global_number &&
-		change_count(plan->generation) == plan->tenant_number;
+	return quota_stamp_is_current(&plan->stamp);
+}
+
+/* The limit of that name in a list; NULL = none. */
+static const PolicyLimit *
+find_limit(const List *limits, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, limits)
+		if (strcmp(((const PolicyLimit *) lfirst(lc))->name, name) == 0)
+			return lfirst(lc);
+	return NULL;
+}
+
+/* See policy.h. */
+bool
+quota_limit_rules(const char *provider, const char *limit_name, QuotaKind kind,
+				  const char *tenant, QuotaTerm *term, QuotaStamp *stamp)
+{
+	const QuotaCall call = {.tenant = tenant,.provider = provider};
+	const PolicyRules *rules = policy_rules();
+	const CachedTenant *cached = policy_tenant(rules, tenant);
+	const PolicyProvider *p = policy_find(rules->providers, provider);
+	const PolicyLimit *limit = find_limit(provider[0] == '\0' ? rules->across
+										  : p ? p->limits : NIL, limit_name);
+	PolicySource source;
+
+	*stamp = change_stamp(rules->extension, tenant, rules->number, cached->number);
+	if (limit == NULL || limit->kind != kind ||
+		((limit->per & PER_TENANT) && !cached->tenant.exists))
+		return false;
+	source = make_source(&call, rules, p, cached, stamp);
+	return policy_fill_rules(term, &source, limit);
 }

@@ -18,6 +18,7 @@
 #include "calendar.h"
 #include "meter.h"
 #include "portion.h"
+#include "stamp.h"
 #include "utils/jsonb.h"
 
 /* One limit that matches the call. */
@@ -90,10 +91,7 @@ typedef struct QuotaPlan
 	const char *endpoint;
 	const char *class_name;		/* never NULL */
 
-	uint64		global_number;	/* change counters it was loaded under */
-	uint64		tenant_number;
-	uint32		global_generation;	/* indexes of these counters */
-	uint32		generation;
+	QuotaStamp	stamp;			/* of the rows it was made of */
 	bool		provisional;	/* may hold uncommitted changes of this very
 								 * transaction: not for shared memory */
 
@@ -148,6 +146,16 @@ typedef struct QuotaCall
 #define QUOTA_PLAN_GRACE	4096
 extern QuotaPlan *quota_plan(const QuotaCall *call, bool missing_ok);
 extern bool quota_plan_is_current(const QuotaPlan *plan);
+
+/*
+ * The rules of one limit's buckets by the current configuration, for a tenant if it
+ * is kept per tenant: what of a term the rate goes by, and what that was made of.
+ * provider "" = across providers.  False: no such limit of that kind applies; then the
+ * stamp alone is filled in.  May throw.
+ */
+extern bool quota_limit_rules(const char *provider, const char *limit_name,
+							  QuotaKind kind, const char *tenant, QuotaTerm *term,
+							  QuotaStamp *stamp);
 
 /*
  * For what stays allowed after a change of configuration in the same
@@ -231,10 +239,7 @@ extern QuotaJobPolicy quota_job_policy(const char *provider,
 typedef struct QuotaJobRules
 {
 	uint64		serial;			/* 0 = good for this moment only */
-	uint64		global_number;
-	uint64		tenant_number;
-	uint32		global_generation;
-	uint32		generation;
+	QuotaStamp	stamp;
 
 	const char *missing;		/* "tenant", "provider" or "class" has no row,
 								 * while others have; else NULL */
@@ -268,6 +273,7 @@ extern QuotaUnits *quota_units_parse(Jsonb *json);
 extern uint64 quota_unit_hash(const char *unit);
 
 /* Changes of this transaction (change.c). */
+extern void quota_change_before_commit(void);	/* may throw */
 extern void quota_change_commit(void);	/* COMMIT callback: move counters */
 extern void quota_change_abort(void);	/* ABORT callback */
 extern void quota_change_subabort(SubTransactionId sub);

@@ -99,10 +99,8 @@ quota_job_rules(const char *tenant, const char *provider,
 	const PolicyTier *tier = t->exists ? policy_find(rules->tiers, t->tier) : NULL;
 
 	out->serial = 0;			/* should the next lines fail */
-	out->global_generation = change_global_generation(rules->extension);
-	out->generation = change_tenant_generation(rules->extension, tenant);
-	out->global_number = rules->number;
-	out->tenant_number = cached->number;
+	out->stamp = change_stamp(rules->extension, tenant, rules->number,
+							  cached->number);
 	out->missing = missing_row(rules, t, p, c);
 	out->tenant_most = !t->exists ? -1 : t->max_queued >= 0 ? t->max_queued
 		: tier ? tier->max_queued : -1;
@@ -120,6 +118,5 @@ bool
 quota_job_rules_are_current(const QuotaJobRules *rules)
 {
 	return rules->serial != 0 && rules->serial == policy_serial() &&
-		change_count(rules->global_generation) == rules->global_number &&
-		change_count(rules->generation) == rules->tenant_number;
+		quota_stamp_is_current(&rules->stamp);
 }

@@ -68,21 +68,24 @@ per_matches(const PolicyLimit *limit, const QuotaCall *call)
 		((limit->per & PER_RESOURCE) == 0 || call->resource);
 }
 
-/* A new term, all zero.  Throws 54000. */
-static QuotaTerm *
-new_term(Draft *d)
+/* All zero. */
+static void
+init_term(QuotaTerm *t)
 {
-	QuotaTerm  *t;
-
-	if (d->n == QUOTA_MAX_TERMS)
-		quota_error_too_many_terms(d->source->call->tenant,
-								   d->source->call->provider);
-	t = &d->terms[d->n++];
 	memset(t, 0, sizeof(*t));
 	t->bucket = QUOTA_NO_INDEX;
 	t->portion = QUOTA_NO_INDEX;
 	t->meter.rate.den = 1;
-	return t;
+}
+
+/* One more term.  Throws 54000. */
+static void
+add_term(Draft *d, const QuotaTerm *t)
+{
+	if (d->n == QUOTA_MAX_TERMS)
+		quota_error_too_many_terms(d->source->call->tenant,
+								   d->source->call->provider);
+	d->terms[d->n++] = *t;
 }
 
 /* The override that holds: on a shared limit only exemptions count. */
@@ -165,7 +168,6 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	t->slot = limit->provider ? s->slot : s->database_slot;
 	t->kind = limit->kind;
 	t->enforcement = limit->enforcement;
-	t->own = (limit->per & PER_TENANT) != 0;
 	t->wide = is_wide(s, limit);
 	t->starts_full = starts_full(s, limit);
 	t->name = limit->name;
@@ -205,15 +207,36 @@ fill_meter(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit,
 		rules->dearest = amount->per_period;
 }
 
+/* See policy_plan.h. */
+bool
+policy_fill_rules(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
+{
+	const PolicyOverride *tier = s->tier ? applicable(s->tier->overrides, limit) : NULL;
+	const PolicyOverride *tenant = applicable(s->tenant->overrides, limit);
+	PolicyAmount amount = policy_amount(limit, tier, tenant, s->tenant->seats);
+
+	init_term(t);
+	if (!amount.limited)
+		return false;
+	t->own = (limit->per & PER_TENANT) != 0;
+	t->slow = quota_is_rate(limit->kind) &&
+		policy_is_slow(s, limit, tier, tenant);
+	t->capacity = amount.capacity;
+	t->most_debt = Max(amount.capacity, amount.per_period);
+	t->amount = amount.per_period;
+	if (quota_is_rate(limit->kind))
+		fill_meter(t, s, limit, &amount);
+	fill_since(t, s, limit, amount.changed_ns);
+	t->emptied_ns = policy_emptied_ns(s, limit, amount.remade_ns);
+	return true;
+}
+
 /* Adds the term of a limit, if it matches. */
 static void
 add_limit(Draft *d, const PolicyLimit *limit)
 {
 	const PolicySource *s = d->source;
-	const PolicyOverride *tier;
-	const PolicyOverride *tenant;
-	PolicyAmount amount;
-	QuotaTerm  *t;
+	QuotaTerm	t;
 	int64		cost;
 
 	if (!account_matches(limit, s->provider) || !endpoint_matches(limit, s->call) ||
@@ -222,25 +245,12 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	cost = limit->kind == QUOTA_CONCURRENCY ? 1 : policy_cost_of(s, limit->unit);
 	if (cost == 0 && strcmp(limit->unit, "request") == 0)
 		return;
-	tier = s->tier ? applicable(s->tier->overrides, limit) : NULL;
-	tenant = applicable(s->tenant->overrides, limit);
-	amount = policy_amount(limit, tier, tenant, s->tenant->seats);
-	if (!amount.limited)
+	if (!policy_fill_rules(&t, s, limit))
 		return;
-
-	t = new_term(d);
-	t->slow = quota_is_rate(limit->kind) &&
-		policy_is_slow(s, limit, tier, tenant);
-	fill_term(t, s, limit);
-	t->cost = cost;
-	t->capacity = amount.capacity;
-	t->most_debt = Max(amount.capacity, amount.per_period);
-	t->amount = amount.per_period;
-	if (quota_is_rate(limit->kind))
-		fill_meter(t, s, limit, &amount);
-	fill_portions(t, s, limit);
-	fill_since(t, s, limit, amount.changed_ns);
-	t->emptied_ns = policy_emptied_ns(s, limit, amount.remade_ns);
+	fill_term(&t, s, limit);
+	t.cost = cost;
+	fill_portions(&t, s, limit);
+	add_term(d, &t);
 }
 
 /* Adds the term for max_in_flight of the tenant or, failing that, its tier. */
@@ -250,7 +260,7 @@ add_in_flight(Draft *d)
 	const PolicySource *s = d->source;
 	int32		most = s->tenant->max_in_flight;
 	PolicyLimit limit = {0};
-	QuotaTerm  *t;
+	QuotaTerm	t;
 
 	if (most < 0 && s->tier)
 		most = s->tier->max_in_flight;
@@ -263,10 +273,12 @@ add_in_flight(Draft *d)
 	limit.kind = QUOTA_CONCURRENCY;
 	limit.lifetime_ns = IN_FLIGHT_LIFETIME;
 
-	t = new_term(d);
-	fill_term(t, s, &limit);
-	t->cost = 1;
-	t->capacity = t->amount = most;
+	init_term(&t);
+	t.own = true;
+	fill_term(&t, s, &limit);
+	t.cost = 1;
+	t.capacity = t.amount = most;
+	add_term(d, &t);
 }
 
 /* Adds the term of a retry budget: of the provider, or PER_TENANT. */
@@ -275,7 +287,7 @@ add_retry_budget(Draft *d, const char *name, int per)
 {
 	const PolicySource *s = d->source;
 	PolicyLimit limit = {0};
-	QuotaTerm  *t;
+	QuotaTerm	t;
 
 	limit.provider = s->provider->name;
 	limit.name = name;
@@ -283,15 +295,17 @@ add_retry_budget(Draft *d, const char *name, int per)
 	limit.unit = "retry";
 	limit.kind = QUOTA_RETRIES;
 
-	t = new_term(d);
-	fill_term(t, s, &limit);
-	t->wide = false;			/* first attempts go on without it */
-	t->unit_hash = 0;			/* nobody's: it is not settled by unit */
-	t->capacity = t->amount = s->provider->retry_floor;
-	t->period_ns = RETRY_SLOTS * RETRY_SLOT_NS;
-	t->meter.shape = METER_RETRIES;
-	t->meter.capacity = t->capacity;
-	t->meter.share_milli = s->provider->retry_share_milli;
+	init_term(&t);
+	t.own = (per & PER_TENANT) != 0;
+	fill_term(&t, s, &limit);
+	t.wide = false;				/* first attempts go on without it */
+	t.unit_hash = 0;			/* nobody's: it is not settled by unit */
+	t.capacity = t.amount = s->provider->retry_floor;
+	t.period_ns = RETRY_SLOTS * RETRY_SLOT_NS;
+	t.meter.shape = METER_RETRIES;
+	t.meter.capacity = t.capacity;
+	t.meter.share_milli = s->provider->retry_share_milli;
+	add_term(d, &t);
 }
 
 /* Adds those of the provider and of the tenant. */

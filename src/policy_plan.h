@@ -32,6 +32,13 @@ extern QuotaPlan *policy_compile(const PolicySource *source,
 								 MemoryContext context);
 
 /*
+ * A term with what it allows by the limit, and since when; nothing of what depends on
+ * the call but for its tenant.  False: no limit.
+ */
+extern bool policy_fill_rules(QuotaTerm *term, const PolicySource *source,
+							  const PolicyLimit *limit);
+
+/*
  * Puts the keys of the term's bucket and ledger account, and its label, for which
  * there are QUOTA_LABEL_LEN bytes; provider NULL = its limit has none.  Throws when
  * out of memory.

@@ -21,6 +21,10 @@
  * and right but for the last: a bucket that becomes idle before its time, because
  * a transaction has ended, is found by one of the next calls, or after a second.
  *
+ * After a change of rates a bucket must not be judged by the rules of its last decision
+ * (rules.c).  One that is in the way gets those of today first; if it is another
+ * database's, a worker there sees to that, and it keeps its place until then.
+ *
  * The hand of all works in the same way for who finds the table full.
  */
 #include "floor.h"
@@ -28,6 +32,7 @@
 #include "mark.h"
 #include "miscadmin.h"
 #include "permit.h"
+#include "rules.h"
 #include "shmem.h"
 #include "worker.h"
 
@@ -39,7 +44,7 @@
  */
 #define FEW 64
 #define FEW_PLACES 4096
-/* What is pinned is looked at again after this. */
+/* What is pinned, or stale, is looked at again after this. */
 #define PINNED_NS QUOTA_NS_PER_S
 
 /* All that keeps it is its row; it has been settled. */
@@ -50,7 +55,7 @@ is_kept_by_row(QuotaBucket *b)
 		pg_atomic_read_u32(&b->pins) == 0;
 }
 
-/* Forgetting the bucket loses nothing; it is settled to now. */
+/* Forgetting the bucket loses nothing; it is settled to now, unless it is stale. */
 static bool
 is_idle(QuotaBucket *b, int64 now_ns)
 {
@@ -58,7 +63,7 @@ is_idle(QuotaBucket *b, int64 now_ns)
 		return false;
 	if (quota_is_rate(b->kind))
 	{
-		meter_settle(&b->meter, now_ns, quota_wall_us());
+		rules_settle(b, now_ns, quota_wall_us());
 		/* its row is the worker's to free, or, of this database, mark_free_rows()'s */
 		return meter_is_full(&b->meter) && !is_kept_by_row(b);
 	}
@@ -75,7 +80,7 @@ idle_at(const QuotaBucket *b, int64 now_ns)
 {
 	int64		wait_ns = PINNED_NS;
 
-	if (pg_atomic_read_u32((pg_atomic_uint32 *) &b->pins) > 0)
+	if (pg_atomic_read_u32((pg_atomic_uint32 *) &b->pins) > 0 || !rules_are_current(b))
 		return now_ns + PINNED_NS;
 	if (quota_is_rate(b->kind))
 		wait_ns = b->capacity > 0 ? meter_wait(&b->meter, b->capacity, 1, 0)
@@ -133,21 +138,36 @@ typedef enum Look
 {
 	LOOK_OTHER,					/* no bucket, or not one of the tenant's */
 	LOOK_BUSY,
+	LOOK_STALE,					/* busy by rules that may have changed */
 	LOOK_FREED
 } Look;
+
+/* Which buckets a round is not to forget, and what it has found out. */
+typedef struct Round
+{
+	const uint32 *keep;
+	int			nkeep;
+	int			looks[LOOK_FREED + 1];
+	int64		idle_ns;		/* when the first may be idle */
+	bool		rows;			/* some are kept by nothing but their rows */
+	uint32		stale;			/* the slot of one that stayed stale, or QUOTA_NO_INDEX */
+} Round;
 
 /*
  * Forgets the bucket in this place if it is the tenant's and idle; else says when, and
  * whether its row keeps it.
  */
 static Look
-look(uint32 index, uint32 tenant, int64 *idle_ns, bool *row)
+look(uint32 index, uint32 tenant, Round *round)
 {
 	QuotaBucket *b = &quota_buckets[index];
 	uint32		owner = b->entry.owner;
 	Look		result = LOOK_OTHER;
 	int64		now_ns;
 
+	for (int i = 0; i < round->nkeep; i++)
+		if (round->keep[i] == index)
+			return LOOK_OTHER;
 	/* without a lock: who is looked for is not just being made */
 	if (!b->entry.used || owner >= (uint32) quota_max_providers ||
 		(tenant != QUOTA_NO_INDEX && b->tenant != tenant))
@@ -157,17 +177,41 @@ look(uint32 index, uint32 tenant, int64 *idle_ns, bool *row)
 		(tenant == QUOTA_NO_INDEX || b->tenant == tenant))
 	{
 		now_ns = quota_now_ns();
-		result = is_idle(b, now_ns) ? LOOK_FREED : LOOK_BUSY;
+		result = is_idle(b, now_ns) ? LOOK_FREED
+			: rules_are_current(b) ? LOOK_BUSY : LOOK_STALE;
 		if (result == LOOK_FREED)
 			quota_drop_bucket(index);
 		else
 		{
-			*idle_ns = Min(*idle_ns, idle_at(b, now_ns));
-			*row |= is_kept_by_row(b);
+			round->idle_ns = Min(round->idle_ns, idle_at(b, now_ns));
+			round->rows |= is_kept_by_row(b);
+			if (result == LOOK_STALE)
+				round->stale = owner;
 		}
 	}
 	LWLockRelease(&quota_slots[owner].lock);
+	round->looks[result]++;
 	return result;
+}
+
+/* The same; one of this database gets the rules of today before. */
+static void
+look_renewed(uint32 index, uint32 tenant, Round *round)
+{
+	Round		before = *round;
+
+	if (look(index, tenant, round) != LOOK_STALE || !rules_renew(index))
+		return;
+	*round = before;
+	(void) look(index, tenant, round);
+}
+
+/* Of what stayed stale: its database is to see to it. */
+static void
+end_round(const Round *round)
+{
+	if (round->stale != QUOTA_NO_INDEX)
+		rules_want_worker(round->stale);
 }
 
 /*
@@ -175,58 +219,60 @@ look(uint32 index, uint32 tenant, int64 *idle_ns, bool *row)
  * whether some are kept by nothing but their rows.
  */
 static bool
-go_round(uint32 tenant, bool *rows)
+go_round(uint32 tenant, const uint32 *keep, int nkeep, bool *rows)
 {
 	QuotaHand  *hand = tenant == QUOTA_NO_INDEX ? &quota_shared->bucket_hand
 		: &quota_tenants[tenant].hand;
 	bool		few = quota_now_ns() < (int64) pg_atomic_read_u64(&hand->idle_ns);
 	int			places = few ? Min(FEW_PLACES, quota_max_buckets) : quota_max_buckets;
-	int64		idle_ns = QUOTA_NEVER;
+	Round		round = {
+		.keep = keep,.nkeep = nkeep,.idle_ns = QUOTA_NEVER,.stale = QUOTA_NO_INDEX
+	};
 	uint32		next = pg_atomic_read_u32(&hand->next);
-	int			looks[LOOK_FREED + 1] = {0};
 
-	while (places-- > 0 && looks[LOOK_FREED] < BATCH &&
-		   !(few && looks[LOOK_BUSY] >= FEW))
+	while (places-- > 0 && round.looks[LOOK_FREED] < BATCH &&
+		   !(few && round.looks[LOOK_BUSY] + round.looks[LOOK_STALE] >= FEW))
 	{
 		next = next + 1 < (uint32) quota_max_buckets ? next + 1 : 0;
-		looks[look(next, tenant, &idle_ns, rows)]++;
+		look_renewed(next, tenant, &round);
 		if (next % 1024 == 0)
 			CHECK_FOR_INTERRUPTS();
 	}
 	pg_atomic_write_u32(&hand->next, next);
-	if (!few && looks[LOOK_FREED] == 0)
-		pg_atomic_write_u64(&hand->idle_ns, (uint64) idle_ns);
-	return looks[LOOK_FREED] > 0;
+	if (!few && round.looks[LOOK_FREED] == 0)
+		pg_atomic_write_u64(&hand->idle_ns, (uint64) round.idle_ns);
+	end_round(&round);
+	*rows |= round.rows;
+	return round.looks[LOOK_FREED] > 0;
 }
 
 /* See shmem.h. */
 bool
-quota_reclaim_buckets(uint32 tenant)
+quota_reclaim_buckets(uint32 tenant, const uint32 *keep, int nkeep)
 {
 	bool		rows = false;
 
-	if (go_round(tenant, &rows))
+	if (go_round(tenant, keep, nkeep, &rows))
 		return true;
 	if (!rows)
 		return false;
 	mark_free_rows();
-	return go_round(tenant, &rows);
+	return go_round(tenant, keep, nkeep, &rows);
 }
 
 /* All idle buckets. */
 static int
 reclaim_buckets(void)
 {
-	int64		idle_ns = QUOTA_NEVER;
-	bool		rows = false;
-	int			freed = 0;
+	Round		round = {.idle_ns = QUOTA_NEVER,.stale = QUOTA_NO_INDEX};
 
 	for (uint32 i = 0; i < (uint32) quota_max_buckets; i++)
 	{
-		freed += look(i, QUOTA_NO_INDEX, &idle_ns, &rows) == LOOK_FREED;
+		(void) look(i, QUOTA_NO_INDEX, &round);
 		CHECK_FOR_INTERRUPTS();
 	}
-	return freed;
+	end_round(&round);
+	return round.looks[LOOK_FREED];
 }
 
 /* Portions of tenants that are not active. */

@@ -18,11 +18,15 @@
 #include "mark.h"
 #include "miscadmin.h"
 #include "permit.h"
+#include "rules.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(quota_settle);
 PG_FUNCTION_INFO_V1(quota_release);
 PG_FUNCTION_INFO_V1(quota_extend);
+
+/* Buckets of one permit that are renewed before it is settled: each a few times. */
+#define MAX_RENEWALS (4 * QUOTA_MAX_TERMS)
 
 /* How much of its charge a settled call keeps. */
 typedef enum Keep
@@ -59,6 +63,26 @@ set_finals(uint32 index, Keep keep, const QuotaUnits *units, int64 now_ns)
 }
 
 /*
+ * As permit_lock(); when units are told its buckets have the rules of today, as what
+ * they are charged beyond the estimate must be taken now.  May throw.
+ */
+static uint32
+lock_renewed(int64 permit, const QuotaUnits *units)
+{
+	for (int renewals = 0;; renewals++)
+	{
+		uint32		index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
+		uint32		stale = index == QUOTA_NO_INDEX || units == NULL ? QUOTA_NO_INDEX
+			: permit_stale_bucket(index);
+
+		if (stale == QUOTA_NO_INDEX || renewals == MAX_RENEWALS)
+			return index;
+		permit_unlock(index);
+		(void) rules_renew(stale);
+	}
+}
+
+/*
  * Marks the permit and sets what stays charged.  False when it is not open, which
  * leaves the row of its hold, if any, to decide.  Throws 55P03.
  */
@@ -74,7 +98,7 @@ mark(int64 permit, Keep keep, const QuotaUnits *units, bool *has_hold,
 	*restored = false;
 
 	journal_reserve(QUOTA_MAX_TERMS);
-	index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
+	index = lock_renewed(permit, units);
 	if (index == QUOTA_NO_INDEX)
 		return false;
 	now_ns = quota_now_ns();	/* under the lock: nobody is ahead of us */

@@ -122,6 +122,7 @@ fill(void)
 		ConditionVariableInit(&quota_slots[i].load_cv);
 		pg_atomic_init_u64(&quota_slots[i].work_due_ns, (uint64) QUOTA_NEVER);
 		pg_atomic_init_u64(&quota_slots[i].marks_due_ns, 0);
+		pg_atomic_init_u32(&quota_slots[i].rules_wanted, 0);
 		pg_atomic_init_u32(&quota_slots[i].coming, 0);
 		pg_atomic_init_u64(&quota_slots[i].deadline_low, (uint64) DT_NOEND);
 		pg_atomic_init_u32(&quota_slots[i].following, 0);

@@ -103,6 +103,7 @@ typedef struct QuotaSlot
 	int			worker_pid;		/* 0 = none; protected by lock */
 	pg_atomic_uint32 worker_runs;	/* that did all they had to */
 	pg_atomic_uint64 marks_due_ns;	/* when it is to look after marks */
+	pg_atomic_uint32 rules_wanted;	/* it is to renew buckets; rules.c */
 	int64		trim_position;	/* last job id looked at by the trimming of
 								 * history; the running worker's alone */
 	/* job_deadline.h; all but the first are the running worker's alone */
@@ -137,6 +138,7 @@ typedef struct QuotaTable
 {
 	uint32		free;			/* free list of objects */
 	uint32		n_used;
+	uint32		reach;			/* objects from here on were never used */
 	uint32		size;			/* objects */
 	uint32		mask;			/* number of heads - 1 */
 } QuotaTable;
@@ -284,10 +286,11 @@ extern bool quota_reclaim(void);
 
 /*
  * Forgets some idle full buckets of the tenant (QUOTA_NO_INDEX = of all), which may
- * be another's by now.  The caller holds no lock; throws what interrupts do.  True if
- * any was freed; false: none is idle, or very few are.
+ * be another's by now; but none of those to be kept, which a call has just found or
+ * made.  The caller holds no lock; may throw.  True if any was freed; false: none is
+ * idle, or very few are.
  */
-extern bool quota_reclaim_buckets(uint32 tenant);
+extern bool quota_reclaim_buckets(uint32 tenant, const uint32 *keep, int nkeep);
 
 /* reports that a table is full; 53400, hint names the setting */
 pg_noreturn extern void quota_table_full(const char *what, const char *setting, int size);

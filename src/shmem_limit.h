@@ -13,6 +13,7 @@
 #include "meter.h"
 #include "portion.h"
 #include "port/atomics.h"
+#include "stamp.h"
 
 /* Head of every object that is found by key (directory.c). */
 typedef struct QuotaEntry
@@ -105,7 +106,8 @@ typedef struct QuotaBucket
 	uint32		tenant;			/* the tenant charged for this entry, or
 								 * QUOTA_NO_INDEX */
 
-	Meter		meter;			/* of a rate */
+	Meter		meter;			/* of a rate, */
+	QuotaStamp	rules;			/* and what its rules were made of; see rules.c */
 	QuotaMark	mark;			/* of a slow one */
 
 	int64		used;			/* concurrency: units of permits out;

@@ -45,7 +45,7 @@
 #define STATE_TEMP	STATE_FILE ".tmp"
 
 /* Rises with every change of what a saved field means. */
-#define STATE_MAGIC	INT64CONST(0x51554f5441000004)
+#define STATE_MAGIC	INT64CONST(0x51554f5441000005)
 
 /* ---- both sides ---- */
 
@@ -113,8 +113,12 @@ fill_header(StateHeader *header)
 	header->permit_serial = pg_atomic_read_u64(&quota_shared->permit_serial);
 	header->events_lost = quota_shared->events_lost;
 	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
-		header->deleted_ns[i] =
-			pg_atomic_read_u64(&quota_shared->generations[i].deleted_ns);
+	{
+		QuotaGeneration *g = &quota_shared->generations[i];
+
+		header->number[i] = pg_atomic_read_u64(&g->number);
+		header->deleted_ns[i] = pg_atomic_read_u64(&g->deleted_ns);
+	}
 	quota_clock_save(&header->clock);
 
 	header->count[SAVED_SLOTS] = quota_shared->slot_table.n_used;

@@ -64,7 +64,8 @@ typedef struct StateHeader
 	ClockStamp	active_at;
 	uint64		permit_serial;
 	uint64		events_lost;
-	uint64		deleted_ns[QUOTA_N_GENERATIONS];
+	uint64		number[QUOTA_N_GENERATIONS];	/* of the change counters, */
+	uint64		deleted_ns[QUOTA_N_GENERATIONS];	/* and last deletions */
 	QuotaClockSave clock;
 } StateHeader;
 

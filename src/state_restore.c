@@ -231,8 +231,12 @@ state_restore(State *state)
 	quota_shared->active_at = header->active_at;
 	pg_atomic_init_u64(&quota_shared->permit_serial, header->permit_serial);
 	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
-		pg_atomic_write_u64(&quota_shared->generations[i].deleted_ns,
-							header->deleted_ns[i]);
+	{
+		QuotaGeneration *g = &quota_shared->generations[i];
+
+		pg_atomic_write_u64(&g->number, header->number[i]);
+		pg_atomic_write_u64(&g->deleted_ns, header->deleted_ns[i]);
+	}
 	quota_clock_start(&header->clock);
 
 	restore_slots(state);

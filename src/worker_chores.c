@@ -35,6 +35,7 @@
 #include "permit.h"
 #include "pgstat.h"
 #include "row_role.h"
+#include "rules.h"
 #include "shed.h"
 #include "storage/lock.h"
 #include "trim.h"
@@ -210,6 +211,13 @@ keep_marks(Run *run)
 	return mark_walk_buckets(run->slot, run->until_ns);
 }
 
+/* See rules.h. */
+static int64
+renew_rules(Run *run)
+{
+	return rules_chore(run->slot, run->until_ns);
+}
+
 static const struct
 {
 	Chore		chore;
@@ -219,6 +227,7 @@ static const struct
 	{fail_late_jobs, "failing jobs that were not started in time"},
 	{end_lapsed_jobs, "ending cancelled jobs whose lease is over"},
 	{expire_permits, "expiring permits"},
+	{renew_rules, "applying changed rules"},
 	{keep_marks, "logging ahead for slow limits"},
 	{tell_shed, "telling of refused jobs"},
 	{write_events, "writing events"},

@@ -43,6 +43,7 @@ sub buckets { return $s->query("SELECT buckets FROM quota.stat_tenants WHERE ten
 $s->query(acquire('b', q("user" => 'b')));
 $s->query(acquire('a', q(resource => 'r'))) for 1 .. 2;
 $s->query(acquire('a', q("connection" => 'c')));
+$s->query(q(SELECT quota_settle(permit) FROM quota_acquire('a', 'p', "connection" => 'settled')));
 is($s->query(acquire('a', q(resource => 'r'))) . $s->query(acquire('a', q("connection" => 'c'))), 'ff', 'a resource and a connection have all they may have');
 
 my %answers;
@@ -58,11 +59,41 @@ foreach my $i (1 .. 100)
 is(join(' ', %answers), 'true 100', 'a thousand users one after the other: each is admitted');
 cmp_ok($most, '<=', 32, 'within the ceiling');
 is($s->query(acquire('a', q(resource => 'r'))) . $s->query(acquire('a', q("connection" => 'c'))), 'ff', 'what others have is kept: the resource and the connection still have it');
-is($s->query("SELECT used FROM quota.stat_buckets WHERE limit_name = 'watched'"), '1', 'so is what a shadow has counted, and no row');
+is($s->query("SELECT string_agg(bucket || ' ' || used, ', ' ORDER BY bucket) FROM quota.stat_buckets WHERE limit_name = 'watched'"),
+	'a/c 1, a/settled 1', 'so is what a shadow has counted, and no row, also of calls that are over');
 $s->query("SELECT admitted FROM quota_acquire('a', 'p', n => 10, \"user\" => 'u1')");
 is($s->query("SELECT string_agg(DISTINCT admitted::text, ' ') FROM generate_series(2, 11) n, quota_acquire('a', 'p', \"user\" => 'u' || n)")
 	. $s->query("SELECT admitted FROM quota_acquire('a', 'p', \"user\" => 'u1')"),
 	'truef', 'a user who comes back has a full bucket, and what he has spent is spent');
+
+# ---- after a change of rates buckets are judged by the rules of today (G1, G9) ----
+
+clock_advance($node, '2 days');
+$s->query(acquire('a', q(n => 10, "user" => 'spent')));
+$s->query(q(UPDATE quota.limits SET period = '50 s' WHERE name LIKE 'fast%'));
+clock_advance($node, '26 s');
+is($s->query("SELECT string_agg(DISTINCT admitted::text, ' ')
+		FROM generate_series(1, 15) n, quota_acquire('a', 'p', n => 10, \"user\" => 'w' || n)"),
+	'true', 'others have used up what they may');
+$s->fails(acquire('a', q(n => 10, "user" => 'another')));
+like($s->notices, qr/53400/, 'there is no room by the slower rules, as there was by the old ones');
+is($s->query(q(SELECT level FROM quota_explain('a', 'p', "user" => 'spent') WHERE limit_name = 'fast')),
+	'5', 'what was spent is not forgotten: it comes back one in five seconds');
+$s->query(q(UPDATE quota.limits SET period = '10 s' WHERE name = 'fast'));
+clock_advance($node, '4799999 us');
+$s->fails(acquire('a', q(n => 10, "user" => 'another')));
+like($s->notices, qr/53400/, 'a change that made it faster: no room a microsecond before the first is full again');
+clock_advance($node, '1 us');
+is($s->query(acquire('a', q(n => 10, "user" => 'another'))), 't', 'then there is');
+
+# rules change while all buckets are out of use; of what is limited no more each makes room
+clock_advance($node, '1 day');
+$s->query("SELECT count(*) FROM generate_series(1, 16) n, quota_acquire('a', 'p', n => 10, \"user\" => 'x' || n)");
+$s->query(q(UPDATE quota.limits SET period = '20 s' WHERE name LIKE 'fast%'; UPDATE quota.limits SET amount = NULL WHERE name = 'fast'));
+clock_advance($node, '10 s');
+is($s->query("SELECT string_agg(DISTINCT admitted::text, ' ') FROM generate_series(1, 16) n, quota_acquire('a', 'p', \"user\" => 'y' || n)"),
+	'true', 'a limit that is gone keeps no places');
+$s->query(q(UPDATE quota.limits SET period = '10 s', amount = CASE name WHEN 'fast' THEN 10 ELSE 20 END WHERE name LIKE 'fast%'));
 
 # ---- everything holds something ----
 
