@@ -11,6 +11,7 @@ INSERT INTO quota.limits (provider, name, per, kind, unit, amount, period, burst
 	('lease', 'flight', '{}', 'concurrency', 'request', 50, NULL, NULL),
 	('lease', 'credits', '{tenant}', 'allowance', 'credit', 1000, '1 month', NULL),
 	('lease_rate', 'rate', '{}', 'token_bucket', 'request', 60, '1 minute', 100);
+UPDATE quota.limits SET settle_late = 'charge_now' WHERE provider = 'lease' AND name = 'credits';
 INSERT INTO quota.costs (provider, unit, cost) VALUES ('lease', 'token', 10), ('lease', 'credit', 7);
 CREATE VIEW lease_level AS
 SELECT limit_name, capacity - level AS taken FROM quota_explain('lease_a', 'lease');
@@ -130,14 +131,16 @@ SELECT quota_clock_advance('1 min');
 COMMIT;
 SELECT used, held FROM quota_balance('lease_b', 'lease');
 SELECT * FROM quota_audit();
--- or before the release, while the hold is open still: its credits come back
+-- or before the release: then it is over, and its credits stay spent
 SELECT permit AS p FROM quota_acquire('lease_b', 'lease', n => 10) \gset
 SELECT used, held FROM quota_balance('lease_b', 'lease');
 BEGIN;
 SELECT calls FROM quota.holds WHERE permit = :p FOR UPDATE;	-- so that no worker has
 SELECT quota_clock_advance('1 min');
+\set VERBOSITY sqlstate
 SELECT quota_release(:p, 4);
-COMMIT;
+\set VERBOSITY default
+ROLLBACK;
 SELECT used, held FROM quota_balance('lease_b', 'lease');
 SELECT * FROM quota_audit();
 -- what was leased in the last period does not come back in this one

@@ -13,6 +13,7 @@ INSERT INTO quota.limits (provider, name, per, kind, amount, period, burst, perm
 	('live', 'sliding', '{tenant}', 'sliding_window', 100, '100 s', NULL, '1 day'),
 	('live', 'slots', '{tenant}', 'concurrency', 100, NULL, NULL, '1 day'),
 	('live', 'month', '{tenant}', 'allowance', 100, '1 month', NULL, '1 day');
+UPDATE quota.limits SET settle_late = 'charge_now' WHERE provider = 'live' AND name = 'month';
 CREATE VIEW live AS
 	SELECT limit_name, level, capacity FROM quota_explain('live_a', 'live') ORDER BY limit_name;
 CREATE PROCEDURE live_amount(amount numeric) LANGUAGE sql AS

@@ -156,6 +156,7 @@ EXECUTE steps_left;
 INSERT INTO quota.providers (provider, safety) VALUES ('sc_refund', 1);
 INSERT INTO quota.limits (provider, name, per, kind, unit, amount, period) VALUES
 	('sc_refund', 'credits', '{tenant}', 'allowance', 'request', 2, '1 day');
+UPDATE quota.limits SET permit_lifetime = '2 days' WHERE provider = 'sc_refund';
 SELECT permit AS p FROM quota_acquire('scenario_a', 'sc_refund') \gset
 SELECT quota_release(:p);
 \set VERBOSITY sqlstate

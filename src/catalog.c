@@ -59,6 +59,7 @@ static const char *const relation_names[QUOTA_N_RELATIONS] = {
 	[QUOTA_REL_LEDGER_PERMIT] = "ledger_permit",
 	[QUOTA_REL_HOLDS] = "holds",
 	[QUOTA_REL_HOLDS_PKEY] = "holds_pkey",
+	[QUOTA_REL_HOLDS_REFUND] = "holds_refund",
 	[QUOTA_REL_EVENTS] = "events",
 	[QUOTA_REL_EVENTS_PKEY] = "events_pkey",
 	[QUOTA_REL_MARKS] = "marks",

@@ -41,6 +41,7 @@ typedef enum QuotaRelation
 	QUOTA_REL_LEDGER_PERMIT,	/* (permit) */
 	QUOTA_REL_HOLDS,
 	QUOTA_REL_HOLDS_PKEY,		/* (permit) */
+	QUOTA_REL_HOLDS_REFUND,		/* (expires_at) where refund */
 	QUOTA_REL_EVENTS,
 	QUOTA_REL_EVENTS_PKEY,		/* (id) */
 	QUOTA_REL_MARKS,

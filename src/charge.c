@@ -171,6 +171,7 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 		v->permit = quota_permits[permit].id;
 		v->permit_index = permit;
 		v->has_hold = quota_permits[permit].has_hold;
+		quota_permits[permit].refunds = plan->lost_refunds;
 	}
 	return true;
 }

@@ -8,11 +8,13 @@
  * Resolving deletes the hold's row, which only one transaction can, and writes
  * one entry per account with the difference between what was used and what was
  * held.  The counters learn the difference from the parts of the marked permit,
- * or, when the permit is gone from shared memory (its lifetime is over, the
- * server crashed), from credit_charge().
+ * or, when the permit is gone from shared memory (the server crashed), from
+ * credit_charge().
  *
- * Settling more than was held takes the difference at once, into debt if the
- * allowance has no room: the provider has billed it.
+ * What a call stays charged is decided here, once, by what its entries hold and its
+ * limit says (settle_over): more than was held is taken at once, into debt if the
+ * allowance has no room, as the provider has billed it; or capped, or refused.
+ * Permits that have expired are in credit_late.c.
  *
  * credit_counter.c has the protocol that keeps counters and rows equal.
  */
@@ -20,6 +22,7 @@
 
 #include "access/xact.h"
 #include "error.h"
+#include "journal.h"
 #include "miscadmin.h"
 #include "permit.h"
 #include "utils/guc.h"
@@ -27,9 +30,9 @@
 
 /* ---- holding ---- */
 
-/* What is charged must not be lost in a crash that the caller survives. */
-static void
-make_durable(void)
+/* See credit.h. */
+void
+credit_make_durable(void)
 {
 	if (synchronous_commit < SYNCHRONOUS_COMMIT_ON)
 		set_config_option("synchronous_commit", "on", PGC_USERSET,
@@ -82,7 +85,7 @@ collect_parts(const QuotaPlan *plan, int64 permit, LedgerEntry *entries,
 		const QuotaTerm *term = term_of_part(plan, part);
 		LedgerEntry *entry = &entries[n];
 
-		if (part->kind != QUOTA_ALLOWANCE || part->shadow || term == NULL)
+		if (!permit_is_credit(part) || term == NULL)
 			continue;
 		memset(entry, 0, sizeof(*entry));
 		memcpy(entry->account, term->account, QUOTA_ACCOUNT_LEN);
@@ -104,7 +107,7 @@ credit_hold(const QuotaPlan *plan, const QuotaVerdict *verdict, int64 job)
 {
 	LedgerEntry entries[QUOTA_MAX_TERMS];
 	HoldRow		hold = {.permit = verdict->permit, .tenant = plan->tenant,
-	.provider = plan->provider, .job = job};
+	.provider = plan->provider, .job = job, .refund = plan->lost_refunds};
 	int64		expires_ns = 0;
 	RowTable   *ledger;
 	int			n = collect_parts(plan, verdict->permit, entries, &hold.calls,
@@ -113,7 +116,7 @@ credit_hold(const QuotaPlan *plan, const QuotaVerdict *verdict, int64 job)
 	if (n == 0)
 		elog(ERROR, "permit " INT64_FORMAT " holds no credits",
 			 verdict->permit);
-	make_durable();
+	credit_make_durable();
 	hold.created_at = quota_wall_us();
 	hold.expires_at = quota_steady_of(expires_ns);
 
@@ -134,67 +137,9 @@ credit_hold(const QuotaPlan *plan, const QuotaVerdict *verdict, int64 job)
 
 /* ---- resolving ---- */
 
-/* The accounts that a marked permit carries the difference of. */
-typedef struct Carried
-{
-	int			n;
-	QuotaKey	keys[QUOTA_MAX_TERMS];
-} Carried;
-
-/* The accounts of the permit's allowance parts; none when it is gone. */
-static void
-collect_carried(int64 permit, Carried *carried)
-{
-	uint32		index = permit_lock(permit, MyDatabaseId,
-									quota_catalog()->extension);
-
-	if (index == QUOTA_NO_INDEX)
-		return;
-	for (int i = 0; i < quota_permits[index].nparts; i++)
-	{
-		const QuotaPart *part = &quota_permits[index].parts[i];
-
-		if (part->kind == QUOTA_ALLOWANCE && !part->shadow)
-			carried->keys[carried->n++] = quota_buckets[part->bucket].entry.key;
-	}
-	permit_unlock(index);
-}
-
-/* False also for a permit that was restored after a crash without its credits. */
-static bool
-is_carried(const Carried *carried, const LedgerEntry *entry)
-{
-	QuotaKey	key = quota_account_key(MyDatabaseId,
-										quota_catalog()->extension,
-										entry->account);
-
-	for (int i = 0; i < carried->n; i++)
-		if (quota_key_equal(&carried->keys[i], &key))
-			return true;
-	return false;
-}
-
-/*
- * Units of one account that a hold of so many calls stays charged: the same as
- * settle.c tells the parts of the permit.
- */
-static int64
-final_amount(const LedgerEntry *entry, int32 calls, bool billed,
-			 const QuotaUnits *units)
-{
-	int64		given = quota_units_of(units, entry->unit);
-
-	if (!billed)
-		return 0;
-	return given >= 0 ? given * calls : entry->amount;
-}
-
-/*
- * What is held of each account: the sum of its entries of the hold, those of calls
- * given back included.
- */
-static List *
-held_entries(RowTable *ledger, int64 permit, TimestampTz created_at)
+/* See credit.h. */
+List *
+credit_held(RowTable *ledger, int64 permit, TimestampTz created_at)
 {
 	List	   *held = NIL;
 	ListCell   *cell;
@@ -221,79 +166,153 @@ held_entries(RowTable *ledger, int64 permit, TimestampTz created_at)
 	return held;
 }
 
-/* Writes the entry that resolves one account's part of a hold. */
+/* Writes the entry that ends the hold of one account: amount is what that changes. */
 static void
-resolve_entry(RowTable *ledger, LedgerEntry *entry, const char *kind,
-			  int64 final, const char *reason, const Carried *carried)
+write_entry(RowTable *ledger, LedgerEntry *entry, const char *kind, int64 amount,
+			const char *reason)
 {
-	int64		diff = final - entry->amount;
-	bool		is_counted = is_carried(carried, entry);
-
-	if (diff > 0)
-		make_durable();
-	if (diff > 0 && is_counted)
-		credit_check_range(entry);
-	if (diff != 0 && !is_counted)
-		credit_charge(entry, NULL, diff, &entry->charged_at);
 	entry->kind = kind;
 	entry->held = -entry->amount;
-	entry->amount = diff;
+	entry->amount = amount;
 	entry->created_at = quota_wall_us();
 	entry->reason = reason;
 	ledger_append(ledger, entry);
 }
 
-/* See credit.h. */
-HoldOutcome
-credit_finish(int64 permit, const char *kind, bool billed,
-			  const QuotaUnits *units, bool marked)
+/* 22023: the limit does not want it */
+pg_noreturn static void
+refuse_more(const LedgerEntry *entry, int64 held, int64 used)
 {
-	Carried		carried = {0};
-	HoldRow		hold;
-	HoldOutcome outcome = hold_delete(permit, &hold);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("cannot settle more than was held of limit \"%s\"",
+					entry->limit_name),
+			 errdetail("Held are %lld of unit \"%s\", used were %lld.",
+					   (long long) held, entry->unit, (long long) used),
+			 errhint("Settle with what was held, or set quota.limits.settle_over to debt or cap.")));
+}
 
-	if (outcome == HOLD_TAKEN)
+/* See credit.h. */
+int64
+credit_final(const LedgerEntry *entry, int64 held, int32 calls, bool billed,
+			 const QuotaUnits *units)
+{
+	int64		given = quota_units_of(units, entry->unit);
+	int64		used = given >= 0 ? given * calls : held;
+
+	if (!billed)
+		return 0;
+	if (used <= held)
+		return used;
+	switch (quota_settle_rules(entry->provider, entry->limit_name).over)
 	{
-		RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
-		ListCell   *cell;
-
-		if (marked)
-			collect_carried(permit, &carried);
-		foreach(cell, held_entries(ledger, permit, hold.created_at))
-		{
-			LedgerEntry *entry = lfirst(cell);
-
-			resolve_entry(ledger, entry, kind,
-						  final_amount(entry, hold.calls, billed, units),
-						  billed ? NULL : "not billed", &carried);
-		}
-		row_close(ledger);
+		case SETTLE_DEBT:
+			return used;
+		case SETTLE_CAP:
+			return held;
+		case SETTLE_REFUSE:
+			break;
 	}
-	return outcome;
+	refuse_more(entry, held, used);
+}
+
+/* The bucket of the entry's account. */
+static QuotaKey
+bucket_key(const LedgerEntry *entry)
+{
+	return quota_account_key(MyDatabaseId, quota_catalog()->extension, entry->account);
+}
+
+/*
+ * Counts what an account of the hold is charged from now on, diff more than was held:
+ * in the permit that is marked, or else in its bucket.
+ */
+static void
+count_final(int64 permit, LedgerEntry *entry, int64 diff, bool marked)
+{
+	QuotaKey	key = bucket_key(entry);
+
+	if (diff > 0)
+		credit_make_durable();
+	journal_reserve(1);
+	if (!marked || !permit_set_credits(permit, &key, entry->amount + diff))
+	{
+		/* a permit that was restored after a crash has no credits */
+		if (diff != 0)
+			credit_charge(entry, NULL, diff, &entry->charged_at);
+	}
+	else if (diff > 0)
+		credit_check_range(entry);
 }
 
 /* See credit.h. */
 bool
 credit_resolve(int64 permit, bool billed, const QuotaUnits *units, bool marked)
 {
-	HoldOutcome outcome = credit_finish(permit, "settle", billed, units,
-										marked);
+	HoldRow		hold;
+	HoldOutcome outcome;
+	RowTable   *ledger;
+	ListCell   *cell;
 
+	if (!marked && credit_settle_late(permit, billed, units))
+		return true;
+	outcome = hold_delete(permit, &hold);
 	if (outcome == HOLD_BUSY)
 		quota_error_permit_busy(permit);
-	return outcome == HOLD_TAKEN;
+	if (outcome == HOLD_NONE)
+		return false;
+	ledger = row_open(QUOTA_REL_LEDGER);
+	foreach(cell, credit_held(ledger, permit, hold.created_at))
+	{
+		LedgerEntry *entry = lfirst(cell);
+		int64		diff = credit_final(entry, entry->amount, hold.calls, billed, units) -
+			entry->amount;
+
+		count_final(permit, entry, diff, marked);
+		write_entry(ledger, entry, "settle", diff, billed ? NULL : "not billed");
+	}
+	row_close(ledger);
+	return true;
+}
+
+/* See credit.h. */
+HoldOutcome
+credit_lose(int64 permit)
+{
+	HoldRow		hold;
+	HoldOutcome outcome = hold_delete(permit, &hold);
+	RowTable   *ledger;
+	ListCell   *cell;
+
+	if (outcome != HOLD_TAKEN)
+		return outcome;
+	ledger = row_open(QUOTA_REL_LEDGER);
+	foreach(cell, credit_held(ledger, permit, hold.created_at))
+	{
+		LedgerEntry *entry = lfirst(cell);
+		int64		returns = hold.refund ? entry->amount : 0;
+
+		if (returns > 0)
+			credit_return_lapsed(entry, returns);
+		entry->calls = hold.calls;
+		write_entry(ledger, entry, "expire", -returns, hold.refund ? "not billed" : NULL);
+	}
+	row_close(ledger);
+	return outcome;
 }
 
 /* See credit.h. */
 bool
 credit_give_back(int64 permit, int32 n, bool marked)
 {
-	Carried		carried = {0};
 	HoldRow		hold;
-	HoldOutcome outcome = hold_shrink(permit, n, &hold);
+	HoldOutcome outcome;
 	RowTable   *ledger;
 	ListCell   *cell;
 
+	if (!marked && hold_look(permit, &hold) == HOLD_TAKEN && credit_hold_is_lost(&hold))
+		quota_error_permit_expired(permit, hold.refund);
+	outcome = hold_shrink(permit, n, &hold);
 	if (outcome == HOLD_BUSY)
 		quota_error_permit_busy(permit);
 	if (outcome == HOLD_NONE)
@@ -302,15 +321,15 @@ credit_give_back(int64 permit, int32 n, bool marked)
 		quota_error_range("n", n, 1, hold.calls);
 	if (n == hold.calls)
 		return credit_resolve(permit, false, NULL, false);
-	if (marked)
-		collect_carried(permit, &carried);
 	ledger = row_open(QUOTA_REL_LEDGER);
-	foreach(cell, held_entries(ledger, permit, hold.created_at))
+	foreach(cell, credit_held(ledger, permit, hold.created_at))
 	{
 		LedgerEntry *entry = lfirst(cell);
+		QuotaKey	key;
 
 		entry->amount = -(entry->amount / hold.calls * n);
-		if (entry->amount != 0 && !is_carried(&carried, entry))
+		key = bucket_key(entry);
+		if (entry->amount != 0 && !(marked && permit_has_credits(permit, &key)))
 			credit_charge(entry, NULL, entry->amount, &entry->charged_at);
 		entry->held = entry->amount;
 		entry->kind = "release";

@@ -42,6 +42,9 @@ extern void credit_load(QuotaPlan *plan, int term);
 extern void credit_charge(const LedgerEntry *entry, const QuotaTerm *term,
 						  int64 diff, TimestampTz *charged_at);
 
+/* The same for n > 0 units of a lost hold, which return at commit. */
+extern void credit_return_lapsed(const LedgerEntry *entry, int64 n);
+
 /*
  * 22003 when what a permit was just charged beyond its hold brought the entry's
  * account there.  No lock held.
@@ -67,14 +70,25 @@ extern void credit_hold(const QuotaPlan *plan, const QuotaVerdict *verdict,
 						int64 job);
 
 /*
- * Resolves the hold of a permit, exactly once: deletes its row and writes what
- * differs from the estimate.  units NULL = as held; billed false = everything
- * returns.  marked = the permit is in shared memory and marked by this
- * transaction: its parts carry the difference, which permit_set_final() was told.
- * False when there is no open hold; 55P03 when another transaction has it.
+ * Resolves the hold of a permit, exactly once: deletes its row, counts and writes
+ * what differs from the estimate.  units NULL = as held; billed false = everything
+ * returns.  marked = the permit is in shared memory and marked by this transaction:
+ * its parts carry the difference.  False when there is no open hold; 55P03 when another
+ * transaction has it, 55000 when it has expired, 22023 when its limits want no more
+ * than was held.
  */
 extern bool credit_resolve(int64 permit, bool billed, const QuotaUnits *units,
 						   bool marked);
+
+/*
+ * Units of one account that a hold of so many calls and so much stays charged.  Throws
+ * 22023.
+ */
+extern int64 credit_final(const LedgerEntry *entry, int64 held, int32 calls,
+						  bool billed, const QuotaUnits *units);
+
+/* What is charged must not be lost in a crash that the caller survives. */
+extern void credit_make_durable(void);
 
 /*
  * Gives back n of the calls that a hold is for: all of them resolve it.  Of those that
@@ -84,9 +98,47 @@ extern bool credit_resolve(int64 permit, bool billed, const QuotaUnits *units,
  */
 extern bool credit_give_back(int64 permit, int32 n, bool marked);
 
-/* As credit_resolve(), but writes entries of this kind, and does not throw 55P03. */
-extern HoldOutcome credit_finish(int64 permit, const char *kind, bool billed,
-								 const QuotaUnits *units, bool marked);
+/*
+ * Resolves a hold that is lost, as it said when it was opened: its credits return, or
+ * stay spent.
+ */
+extern HoldOutcome credit_lose(int64 permit);
+
+/*
+ * What is held of each account by a hold: the sum of its entries, those of calls
+ * given back included.
+ */
+extern List *credit_held(RowTable *ledger, int64 permit, TimestampTz created_at);
+
+/* ---- credit_late.c ---- */
+
+/*
+ * Settles a permit whose lifetime is over, if its limits allow it (settle_late), once.
+ * False when it is not over, or has no hold.  Throws 55000 when they do not, or it was
+ * settled late before; 55P03, 22023.
+ */
+extern bool credit_settle_late(int64 permit, bool billed, const QuotaUnits *units);
+
+/* ---- credit_lapse.c ---- */
+
+/*
+ * Lost holds of the bucket may have become others; all: those without a permit in
+ * shared memory, too.  Lock held; never throws, as the next two.
+ */
+extern void credit_look_again(QuotaBucket *b, bool all);
+/* Units of a lost hold are no longer used, nor lapsed. */
+extern void credit_lapse_settle(QuotaBucket *b, int64 n);
+/* What has lapsed is to be read before the bucket refuses. */
+extern bool credit_lapse_due(const QuotaBucket *b, int64 now_ns);
+/* Reads it, if it is due still.  No lock held; throws.  The caller decides again. */
+extern void credit_lapse_read(const QuotaTerm *term);
+/*
+ * Nobody will settle the open hold, whose row says that it has expired; job 0 = of
+ * none.  No lock held; throws.
+ */
+extern bool credit_is_lost(int64 permit, int64 job);
+/* The clock says that an open hold is over, and nobody has it any more. */
+extern bool credit_hold_is_lost(const HoldRow *hold);
 
 /* ---- credit_expire.c ---- */
 
@@ -101,8 +153,8 @@ typedef struct CreditWalk
 } CreditWalk;
 
 /*
- * Resolves some more holds whose permit's lifetime is over, as
- * quota.providers.lost_permit says, and leaves out those that fail.  For the
+ * Resolves some more holds whose permit's lifetime is over, and leaves out those
+ * that fail.  For the
  * worker, which commits in between: a transaction can only resolve as many as
  * it can pin buckets.
  */

@@ -180,6 +180,8 @@ load_or_wait(uint32 index, const QuotaTerm *term)
 	b->period_start_us = start_us;
 	b->period_end_us = end_us;
 	b->calendar = term->calendar.id;
+	b->lapsed = 0;
+	credit_look_again(b, true);
 	b->load = QUOTA_LOAD_READY;
 	journal_loaded();
 	LWLockRelease(&slot->lock);
@@ -371,10 +373,10 @@ credit_check_range(const LedgerEntry *entry)
 		error_range(entry);
 }
 
-/* See credit.h. */
-void
-credit_charge(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
-			  TimestampTz *charged_at)
+/* credit_charge(), or with lapsed credit_return_lapsed(). */
+static void
+charge_account(const LedgerEntry *entry, const QuotaTerm *term, int64 diff, bool lapsed,
+	   TimestampTz *charged_at)
 {
 	uint32		index;
 	QuotaBucket *b;
@@ -394,9 +396,28 @@ credit_charge(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
 	}
 	counts = *charged_at >= b->period_start_us && *charged_at < b->period_end_us;
 	out = counts && leaves_range(b, diff);
-	if (!out)
+	if (!out && counts && lapsed)
+		journal_return_lapsed(index, -diff);
+	else if (!out)
 		journal_adjust(index, counts ? diff : 0);
 	credit_unlock(index);
 	if (out)
 		error_range(entry);
+}
+
+/* See credit.h. */
+void
+credit_charge(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
+			  TimestampTz *charged_at)
+{
+	charge_account(entry, term, diff, false, charged_at);
+}
+
+/* See credit.h. */
+void
+credit_return_lapsed(const LedgerEntry *entry, int64 n)
+{
+	TimestampTz charged_at = entry->charged_at;
+
+	charge_account(entry, NULL, -n, true, &charged_at);
 }

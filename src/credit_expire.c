@@ -1,7 +1,8 @@
 /*
  * credit_expire.c
- *		Holds whose permit's lifetime is over and which nobody settled: resolved
- *		in the background, as the provider says (lost_permit).
+ *		Holds whose permit's lifetime is over and which nobody settled: resolved in
+ *		the background.  Since they expired they count as if they were, see
+ *		credit_lapse.c; that comes into the rows here.
  *
  * Every hold is resolved in a subtransaction, so that one that fails leaves the
  * others alone; the walk goes on behind it, and the next walk tries it again.
@@ -23,23 +24,6 @@
 /* Holds of one transaction, which all fit the cache of subtransactions. */
 #define MAX_BATCH 64
 
-/* The permit lives: it was extended since its hold row was written. */
-static bool
-permit_lives(int64 permit)
-{
-	uint32		index = permit_lock(permit, MyDatabaseId,
-									quota_catalog()->extension);
-	bool		lives;
-
-	if (index == QUOTA_NO_INDEX)
-		return false;
-	lives = quota_permits[index].marked ||
-		(quota_permits[index].state != QUOTA_PERMIT_EXPIRED &&
-		 quota_permits[index].expires_ns > quota_now_ns());
-	permit_unlock(index);
-	return lives;
-}
-
 /* The next holds behind the walk; the result is SPI's. */
 static SPITupleTable *
 next_holds(const CreditWalk *walk, int max)
@@ -54,10 +38,7 @@ next_holds(const CreditWalk *walk, int max)
 	values[2] = Int64GetDatum(walk->permit);
 	values[3] = Int32GetDatum(max);
 	if (SPI_execute_with_args(
-			"SELECT h.permit, h.expires_at,"
-			" (SELECT p.lost_permit OPERATOR(pg_catalog.=) 'refund'"
-			" FROM quota.providers AS p"
-			" WHERE p.provider OPERATOR(pg_catalog.=) h.provider)"
+			"SELECT h.permit, h.expires_at, coalesce(h.job, 0)"
 			" FROM quota.holds AS h"
 			" WHERE h.expires_at OPERATOR(pg_catalog.<=) $1"
 			" AND ROW(h.expires_at, h.permit) OPERATOR(pg_catalog.>) ROW($2, $3)"
@@ -68,20 +49,11 @@ next_holds(const CreditWalk *walk, int max)
 	return SPI_tuptable;
 }
 
-/* A hold to be resolved. */
-typedef struct LostHold
-{
-	int64		permit;
-	bool		refund;			/* its credits return */
-} LostHold;
-
 /* Resolves a hold; for subxact_try(). */
 static void
 resolve(void *arg)
 {
-	const LostHold *hold = arg;
-
-	(void) credit_finish(hold->permit, "expire", !hold->refund, NULL, false);
+	(void) credit_lose(*(const int64 *) arg);
 }
 
 /* Tells of the first hold of a walk that failed. */
@@ -120,11 +92,9 @@ credit_expire(CreditWalk *walk)
 		int64		permit = DatumGetInt64(SPI_getbinval(row, desc, 1, &isnull));
 		TimestampTz expires_at =
 			DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull));
-		bool		refund = DatumGetBool(SPI_getbinval(row, desc, 3, &isnull)) &&
-			!isnull;
-		LostHold	hold = {permit, refund};
-		ErrorData  *error = permit_lives(permit) ? NULL :
-			subxact_try(resolve, &hold);
+		int64		job = DatumGetInt64(SPI_getbinval(row, desc, 3, &isnull));
+		ErrorData  *error = credit_is_lost(permit, job) ?
+			subxact_try(resolve, &permit) : NULL;
 
 		/* it may fit when these are committed */
 		stopped = error && done > 0 &&

@@ -41,6 +41,8 @@ credit_roll(QuotaBucket *b, const QuotaTerm *term, TimestampTz wall_us)
 			b->calendar = term->calendar.id;
 			b->used = 0;
 			b->shadow_used = 0;
+			b->lapsed = 0;
+			credit_look_again(b, true);
 			permit_bucket_roll((uint32) (b - quota_buckets));
 			break;
 	}

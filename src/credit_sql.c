@@ -205,10 +205,14 @@ add_to_account(List *sums, LedgerEntry *entry)
 static List *
 refundable(RowTable *ledger, int64 permit)
 {
-	HoldOutcome hold = hold_look(permit);
+	HoldRow		row;
+	HoldOutcome hold = hold_look(permit, &row);
 	List	   *sums = NIL;
 	ListCell   *cell;
 
+	/* the clock has settled it */
+	if (hold == HOLD_TAKEN && credit_hold_is_lost(&row))
+		hold = credit_lose(permit) == HOLD_TAKEN ? HOLD_NONE : HOLD_BUSY;
 	if (hold == HOLD_BUSY)
 		quota_error_permit_busy(permit);
 	if (hold == HOLD_TAKEN)
@@ -389,14 +393,29 @@ enum
 	N_BALANCE
 };
 
+/* As credit_lock_ready(); what has lapsed is known. */
+static uint32
+lock_for_reading(const QuotaTerm *term)
+{
+	for (;;)
+	{
+		uint32		index = credit_lock_ready(term);
+
+		if (!credit_lapse_due(&quota_buckets[index], quota_now_ns()))
+			return index;
+		credit_unlock(index);
+		credit_lapse_read(term);
+	}
+}
+
 /* One row: the counter as it is now, what is taken by others included. */
 static void
 put_balance(ReturnSetInfo *result, const char *provider, const QuotaTerm *term)
 {
 	Datum		values[N_BALANCE];
 	bool		nulls[N_BALANCE] = {false};
-	uint32		index = credit_lock_ready(term);
-	int64		used = quota_buckets[index].used;
+	uint32		index = lock_for_reading(term);
+	int64		used = quota_buckets[index].used - quota_buckets[index].lapsed;
 	int64		held = quota_buckets[index].held;
 	TimestampTz start_us = quota_buckets[index].period_start_us;
 	TimestampTz end_us = quota_buckets[index].period_end_us;

@@ -82,6 +82,7 @@ typedef enum DecideResult
 	DECIDE_DONE,
 	DECIDE_STALE,				/* plan is not current: get a new one */
 	DECIDE_LOAD,				/* bucket of plan->terms[*what] must be loaded */
+	DECIDE_READ_LAPSED,			/* what has lapsed of it must be read */
 	DECIDE_LOAD_MARK,			/* what is known of that of plan->terms[*what] */
 	DECIDE_LOAD_QUEUE,			/* the queue, whose jobs may be in flight */
 	DECIDE_FULL					/* a table is full: *what is a DecideTable */

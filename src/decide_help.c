@@ -71,6 +71,8 @@ quota_decide_help(DecideResult result, QuotaPlan *plan, int what,
 {
 	if (result == DECIDE_LOAD)
 		credit_load(plan, what);
+	else if (result == DECIDE_READ_LAPSED)
+		credit_lapse_read(&plan->terms[what]);
 	else if (result == DECIDE_LOAD_MARK)
 		mark_load(&plan->terms[what]);
 	else if (result == DECIDE_LOAD_QUEUE)

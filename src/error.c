@@ -142,6 +142,18 @@ quota_error_permit(int64 permit)
 	pg_unreachable();
 }
 
+/* 55000: refund says what has become of its credits */
+void
+quota_error_permit_expired(int64 permit, bool refund)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("permit %lld has expired", (long long) permit),
+			 errdetail(refund ? "Its credits have returned." : "Its credits stay spent."),
+			 errhint("Settle within the permit lifetime, or call quota_extend in time.")));
+	pg_unreachable();
+}
+
 /* 55P03 */
 void
 quota_error_permit_busy(int64 permit)

@@ -25,6 +25,7 @@ pg_noreturn extern void quota_error_commit_first(const char *what); /* 55000 */
 pg_noreturn extern void quota_error_prepare(void);	/* 0A000 */
 pg_noreturn extern void quota_error_too_many_terms(const char *tenant, const char *provider);	/* 54000 */
 pg_noreturn extern void quota_error_permit(int64 permit);	/* 55000: not open */
+pg_noreturn extern void quota_error_permit_expired(int64 permit, bool refund);	/* 55000 */
 pg_noreturn extern void quota_error_permit_busy(int64 permit);	/* 55P03 */
 pg_noreturn extern void quota_error_stale_lease(int64 job, int attempt);	/* 55000 */
 pg_noreturn extern void quota_error_in_transaction(const char *procedure);	/* 25001 */

@@ -188,7 +188,7 @@ term_level(const QuotaBucket *b, const QuotaTerm *term, int64 now_ns)
 		return meter_level(&b->meter);
 	if (now_ns < b->unknown_until_ns)
 		return Min(0, term->capacity - b->used);
-	return term->capacity - b->used - b->shadow_used;
+	return term->capacity - b->used - b->shadow_used + b->lapsed;
 }
 
 /* Calls that fit the term alone and leave so much; it has been settled. */
@@ -255,7 +255,7 @@ wait_for_allowance(const QuotaBucket *b, TermState *s, int n, int64 now_ns,
 	s->reason = QUOTA_QUOTA_EXHAUSTED;
 	s->not_before_us = b->period_end_us;
 	s->wake_ns = now_ns + (b->period_end_us - wall_us) * QUOTA_NS_PER_US;
-	if (b->used + b->shadow_used - b->held + s->cost * n <= b->capacity)
+	if (b->used + b->shadow_used - b->lapsed - b->held + s->cost * n <= b->capacity)
 	{
 		s->wake_ns = permit_bucket_first_end(b);
 		s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
@@ -344,6 +344,12 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 	floor_look(plan, term, ask, s, n, now_ns);
 	if (s->cost > 0)
 		s->fit = calls_admitted(s, now_ns);
+	if ((s->fit < ask->n || ask->dry) &&
+		credit_lapse_due(&quota_buckets[s->bucket], now_ns))
+	{
+		*what = i;
+		return DECIDE_READ_LAPSED;
+	}
 	if (s->fit < n)
 		explain_refusal(plan, term, ask, s, n, now_ns, wall_us);
 	enforce_relax(term, s);

@@ -254,9 +254,18 @@ journal_adjust(uint32 bucket, int64 n)
 	pg_atomic_fetch_add_u32(&b->pins, 1);
 	r->u.adjust.taken = Max(n, 0);
 	r->u.adjust.given = Max(-n, 0);
+	r->u.adjust.lapsed = 0;
 	r->u.adjust.period_us = b->period_start_us;
 	b->used += r->u.adjust.taken;
 	b->giving += r->u.adjust.given;
+}
+
+/* See journal.h. */
+void
+journal_return_lapsed(uint32 bucket, int64 n)
+{
+	journal_adjust(bucket, -n);
+	journal_records[journal_nrecords - 1].u.adjust.lapsed = n;
 }
 
 /* See journal.h; counts the claim in its flow. */

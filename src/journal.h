@@ -94,6 +94,8 @@ extern void journal_shadow(uint32 bucket, int64 n, bool alone);
 extern void journal_adjust(uint32 bucket, int64 n); /* n > 0: taken now; n < 0:
 													 * given at commit; 0: only
 													 * pinned until the end */
+/* The same for units of lost holds, given at commit. */
+extern void journal_return_lapsed(uint32 bucket, int64 n);
 extern void journal_permit_taken(uint32 permit);
 extern void journal_permit_marked(uint32 permit);
 extern void journal_permit_spent(uint32 permit);	/* the call went out: its

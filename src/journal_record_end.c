@@ -11,6 +11,7 @@
  */
 #include "journal_records.h"
 
+#include "credit.h"
 #include "floor.h"
 #include "flow.h"
 #include "job_deadline.h"
@@ -114,6 +115,15 @@ give_back(QuotaBucket *b, int64 n, int64 period_us)
 		b->used -= n;
 }
 
+/* What was adjusted of lost holds: they are resolved, or else as they were. */
+static void
+end_lapsed(QuotaBucket *b, const JournalRecord *r, bool commit)
+{
+	if (r->u.adjust.lapsed == 0 || b->period_start_us != r->u.adjust.period_us)
+		return;
+	credit_lapse_settle(b, commit ? r->u.adjust.lapsed : 0);
+}
+
 /* Holds what protects a permit that may have ended since; QUOTA_NO_INDEX if so. */
 static uint32
 lock_permit_if_there(int64 id, Oid extension)
@@ -181,6 +191,7 @@ journal_undo_record(JournalRecord *r, uint64 parkings)
 			b = lock_bucket(r->object);
 			b->giving -= r->u.adjust.given;
 			give_back(b, r->u.adjust.taken, r->u.adjust.period_us);
+			end_lapsed(b, r, false);
 			permit_bucket_opened(r->object, parkings);
 			pg_atomic_fetch_sub_u32(&b->pins, 1);
 			break;
@@ -276,6 +287,7 @@ journal_commit_record(JournalRecord *r)
 				lock_bucket(r->object);
 				b->giving -= r->u.adjust.given;
 				give_back(b, r->u.adjust.given, r->u.adjust.period_us);
+				end_lapsed(b, r, true);
 				permit_bucket_opened(r->object, 0);
 			}
 			pg_atomic_fetch_sub_u32(&b->pins, 1);

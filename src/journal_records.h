@@ -46,6 +46,7 @@ typedef struct JournalRecord
 		{
 			int64		taken;
 			int64		given;
+			int64		lapsed;	/* of these: units of lost holds */
 			int64		period_us;
 		}			adjust;
 		struct

@@ -52,7 +52,8 @@ enum
 	LEDGER_CREATED_AT,
 	LEDGER_REASON,
 	LEDGER_HELD,
-	LEDGER_XID
+	LEDGER_XID,
+	LEDGER_CALLS
 };
 
 /* ledger_append() is at work: the row that fires the trigger is ours */
@@ -99,6 +100,9 @@ ledger_append(RowTable *ledger, const LedgerEntry *entry)
 	row_set(&row, LEDGER_XID,
 			FullTransactionIdGetDatum(GetTopFullTransactionId()));
 
+	if (entry->calls > 0)
+		row_set(&row, LEDGER_CALLS, Int32GetDatum(entry->calls));
+
 	appending = true;
 	PG_TRY();
 	{
@@ -117,6 +121,7 @@ read_entry(TupleTableSlot *slot)
 {
 	LedgerEntry *entry = palloc0(sizeof(LedgerEntry));
 	bool		isnull;
+	Datum		calls;
 
 	memcpy(entry->account,
 		   DatumGetUUIDP(slot_getattr(slot, LEDGER_ACCOUNT, &isnull))->data,
@@ -132,6 +137,8 @@ read_entry(TupleTableSlot *slot)
 	entry->job = row_int64_or_0(slot, LEDGER_JOB);
 	entry->charged_at = row_int64_or_0(slot, LEDGER_CHARGED_AT);
 	entry->created_at = row_int64_or_0(slot, LEDGER_CREATED_AT);
+	calls = slot_getattr(slot, LEDGER_CALLS, &isnull);
+	entry->calls = isnull ? 0 : DatumGetInt32(calls);
 	return entry;
 }
 

@@ -28,6 +28,7 @@ typedef struct LedgerEntry
 	TimestampTz charged_at;		/* decides the period it counts in */
 	TimestampTz created_at;
 	const char *reason;
+	int32		calls;			/* of expire */
 } LedgerEntry;
 
 extern void ledger_append(RowTable *ledger, const LedgerEntry *entry);
@@ -62,6 +63,7 @@ typedef struct HoldRow
 	int32		calls;			/* admitted by one permit */
 	TimestampTz created_at;		/* as in its entries */
 	TimestampTz expires_at;		/* steady time, see clock.c */
+	bool		refund;			/* when it is lost, its credits return */
 } HoldRow;
 
 typedef enum HoldOutcome
@@ -75,6 +77,17 @@ extern void hold_insert(const HoldRow *hold);
 extern HoldOutcome hold_delete(int64 permit, HoldRow *hold);
 extern HoldOutcome hold_extend(int64 permit, TimestampTz expires_at);
 extern HoldOutcome hold_shrink(int64 permit, int32 n, HoldRow *hold);
-extern HoldOutcome hold_look(int64 permit);
+/* Fills in all but the names; HOLD_TAKEN: it is open. */
+extern HoldOutcome hold_look(int64 permit, HoldRow *hold);
+
+/*
+ * A walk over the open holds that return when they are lost, by expires_at, up to an
+ * instant of steady time: those of other transactions that have committed, or are
+ * being written to.  Names are not filled in.
+ */
+typedef struct HoldWalk HoldWalk;
+extern HoldWalk *hold_walk_begin(TimestampTz until);
+extern bool hold_walk_next(HoldWalk *walk, HoldRow *hold);
+extern void hold_walk_end(HoldWalk *walk);
 
 #endif							/* QUOTA_LEDGER_H */

@@ -36,6 +36,7 @@
 #include "permit.h"
 
 #include "asker.h"
+#include "credit.h"
 #include "event.h"
 #include "floor.h"
 #include "flow_gate.h"
@@ -142,10 +143,14 @@ permit_bucket_expire(uint32 bucket, int64 now_ns)
 	while (!pairingheap_is_empty(parts) &&
 		   part_expires(pairingheap_first(parts)) <= now_ns)
 	{
-		unlink_part(pairingheap_container(QuotaPart, node,
-										  pairingheap_first(parts)));
+		QuotaPart  *part = pairingheap_container(QuotaPart, node,
+												 pairingheap_first(parts));
+
+		unlink_part(part);
 		if (quota_buckets[bucket].kind == QUOTA_CONCURRENCY)
 			permit_bucket_opened(bucket, 0);
+		else if (quota_permits[part->permit].refunds)
+			credit_look_again(&quota_buckets[bucket], false);
 	}
 }
 
@@ -242,6 +247,7 @@ expire(uint32 index)
 	if (permit_is_idle(p))
 	{
 		snprintf(detail, sizeof(detail), "permit " INT64_FORMAT, p->id);
+		permit_lapsed(p);
 		quota_event(slot->database, "lost_permit", slot->provider,
 					p->tenant == QUOTA_NO_INDEX ? ""
 					: quota_tenants[p->tenant].name, detail);
@@ -301,6 +307,8 @@ permit_start(uint32 index, int64 id, QuotaPermitState state, uint32 slot,
 	p->taken = state == QUOTA_PERMIT_OPEN;
 	p->marked = false;
 	p->has_hold = false;
+	p->refunds = false;
+	p->ended = false;
 	p->restored = false;
 	p->spent = false;
 	p->is_batch = false;

@@ -73,6 +73,21 @@ extern uint32 permit_stale_bucket(uint32 index);
  */
 extern void permit_set_final(uint32 index, int part, int64 final,
 							 int64 now_ns);
+/* The part is of an allowance that has entries for it. */
+static inline bool
+permit_is_credit(const QuotaPart *part)
+{
+	return part->kind == QUOTA_ALLOWANCE && !part->shadow;
+}
+
+/*
+ * The permit has credits of this bucket; the second sets what of them stays charged,
+ * of a permit that is marked by us, and wants a journal record to be reserved.  No lock
+ * held.
+ */
+extern bool permit_has_credits(int64 id, const QuotaKey *bucket);
+extern bool permit_set_credits(int64 id, const QuotaKey *bucket, int64 final);
+
 /*
  * ---- permit_lease.c: some calls of a permit that covers several ----
  *
@@ -170,6 +185,9 @@ extern void permit_relink(uint32 index);
 /* ---- between the permit*.c files ---- */
 
 extern void permit_free(uint32 index);
+extern void permit_free_if_over(uint32 index);
+/* It has ended and was not settled: its credits return, if they do. */
+extern void permit_lapsed(QuotaPermit *p);
 extern void permit_shrink_part(QuotaPart *part, int64 n, int64 now_ns);
 
 /* No open transaction has anything to do with it. */

@@ -6,9 +6,35 @@
  */
 #include "permit.h"
 
+#include "credit.h"
 #include "floor.h"
 #include "mark.h"
 #include "rules.h"
+
+/* See permit.h. */
+void
+permit_lapsed(QuotaPermit *p)
+{
+	for (int i = 0; p->refunds && i < p->nparts; i++)
+	{
+		if (!permit_is_credit(&p->parts[i]))
+			continue;
+		credit_look_again(&quota_buckets[p->parts[i].bucket], p->ended);
+		permit_bucket_opened(p->parts[i].bucket, 0);
+	}
+}
+
+/* Nobody needs it any more, if it is over. */
+void
+permit_free_if_over(uint32 index)
+{
+	QuotaPermit *p = &quota_permits[index];
+
+	if (p->state != QUOTA_PERMIT_EXPIRED || !permit_is_idle(p))
+		return;
+	permit_lapsed(p);
+	permit_free(index);
+}
 
 /* The permit is out in the world. */
 void
@@ -19,8 +45,8 @@ permit_commit_taken(uint32 index)
 	p->taken = false;
 	if (p->state == QUOTA_PERMIT_OPEN)
 		p->state = QUOTA_PERMIT_LIVE;
-	else if (permit_is_idle(p))
-		permit_free(index);
+	else
+		permit_free_if_over(index);
 }
 
 /* Returns amount - kept of a part that is not concurrency. */
@@ -114,6 +140,8 @@ permit_commit_marked(uint32 index, int64 now_ns)
 	permit_unlink(p, 0);
 	for (int i = 0; i < p->nparts; i++)
 		return_part(&p->parts[i], p->parts[i].final, 0, now_ns);
+	if (p->ended)
+		permit_lapsed(p);
 	permit_free(index);
 }
 
@@ -124,6 +152,6 @@ permit_undo_marked(uint32 index)
 	QuotaPermit *p = &quota_permits[index];
 
 	p->marked = false;
-	if (p->state == QUOTA_PERMIT_EXPIRED && permit_is_idle(p))
-		permit_free(index);
+	p->ended = false;
+	permit_free_if_over(index);
 }

@@ -51,22 +51,12 @@ permit_give(uint32 index, int32 n, int64 now_ns)
 	return PERMIT_MARKED;
 }
 
-/* Nobody needs it any more. */
-static void
-free_if_over(uint32 index)
-{
-	QuotaPermit *p = &quota_permits[index];
-
-	if (p->state == QUOTA_PERMIT_EXPIRED && permit_is_idle(p))
-		permit_free(index);
-}
-
 /* See permit.h. */
 void
 permit_undo_given(uint32 index, int32 n)
 {
 	quota_permits[index].giving -= n;
-	free_if_over(index);
+	permit_free_if_over(index);
 }
 
 /* See permit.h. */
@@ -79,5 +69,5 @@ permit_commit_given(uint32 index, int32 n, int64 now_ns)
 		permit_shrink_part(&p->parts[i], p->parts[i].each * n, now_ns);
 	p->n -= n;
 	p->giving -= n;
-	free_if_over(index);
+	permit_free_if_over(index);
 }

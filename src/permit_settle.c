@@ -222,6 +222,47 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 	}
 }
 
+/* Which of its parts has credits of the bucket; -1 = none.  Locked. */
+static int
+find_credits(const QuotaPermit *p, const QuotaKey *bucket)
+{
+	for (int i = 0; i < p->nparts; i++)
+		if (permit_is_credit(&p->parts[i]) &&
+			quota_key_equal(&quota_buckets[p->parts[i].bucket].entry.key, bucket))
+			return i;
+	return -1;
+}
+
+/* See permit.h. */
+bool
+permit_has_credits(int64 id, const QuotaKey *bucket)
+{
+	uint32		index = permit_lock(id, MyDatabaseId, quota_catalog()->extension);
+	bool		has;
+
+	if (index == QUOTA_NO_INDEX)
+		return false;
+	has = find_credits(&quota_permits[index], bucket) >= 0;
+	permit_unlock(index);
+	return has;
+}
+
+/* See permit.h. */
+bool
+permit_set_credits(int64 id, const QuotaKey *bucket, int64 final)
+{
+	uint32		index = permit_lock(id, MyDatabaseId, quota_catalog()->extension);
+	int			part;
+
+	if (index == QUOTA_NO_INDEX)
+		return false;
+	part = find_credits(&quota_permits[index], bucket);
+	if (part >= 0)
+		permit_set_final(index, part, final, quota_now_ns());
+	permit_unlock(index);
+	return part >= 0;
+}
+
 /* Its lifetime ends at another time. */
 void
 permit_move_end(QuotaPermit *p, int64 expires_ns)
@@ -273,6 +314,7 @@ permit_end(int64 id)
 	if (index == QUOTA_NO_INDEX)
 		return;
 	/* not if it is over, or another transaction is settling it */
-	(void) permit_mark(index, quota_now_ns());
+	if (permit_mark(index, quota_now_ns()) == PERMIT_MARKED)
+		quota_permits[index].ended = true;
 	permit_unlock(index);
 }

@@ -212,6 +212,24 @@ extern bool quota_class_rules(const char *class_name, QuotaClassRules *rules);
 extern bool quota_tenant_exists(const char *tenant);
 extern bool quota_provider_exists(const char *provider);
 
+/* A call settled with more than was held of an allowance: quota.limits.settle_over. */
+typedef enum SettleOver
+{
+	SETTLE_DEBT,
+	SETTLE_CAP,
+	SETTLE_REFUSE
+} SettleOver;
+
+/* What an allowance says of settling. */
+typedef struct QuotaSettleRules
+{
+	SettleOver	over;
+	bool		late_charges;
+} QuotaSettleRules;
+
+/* The rules of the limit now; of one that is gone the defaults.  provider may be NULL. */
+extern QuotaSettleRules quota_settle_rules(const char *provider, const char *limit_name);
+
 /* What the class of a job says, else its provider; policy_job.c. */
 typedef struct QuotaJobPolicy
 {

@@ -226,6 +226,28 @@ quota_class_rules(const char *class_name, QuotaClassRules *rules)
 }
 
 /* See policy.h. */
+QuotaSettleRules
+quota_settle_rules(const char *provider, const char *limit_name)
+{
+	QuotaSettleRules found = {SETTLE_DEBT, false};
+	const PolicyRules *rules = policy_rules();
+	const PolicyProvider *p = provider ? policy_find(rules->providers, provider) : NULL;
+	const List *limits = provider == NULL ? rules->across : p ? p->limits : NIL;
+	ListCell   *cell;
+
+	foreach(cell, limits)
+	{
+		const PolicyLimit *limit = lfirst(cell);
+
+		if (strcmp(limit->name, limit_name) != 0)
+			continue;
+		found.over = limit->settle_over;
+		found.late_charges = limit->late_charges;
+	}
+	return found;
+}
+
+/* See policy.h. */
 bool
 quota_tenant_exists(const char *tenant)
 {

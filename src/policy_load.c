@@ -176,6 +176,14 @@ enforcement_of(const char *word)
 	elog(ERROR, "invalid enforcement of limit \"%s\"", word);
 }
 
+/* What a word of quota.limits.settle_over means. */
+static SettleOver
+settle_over_of(const char *word)
+{
+	return strcmp(word, "cap") == 0 ? SETTLE_CAP
+		: strcmp(word, "refuse") == 0 ? SETTLE_REFUSE : SETTLE_DEBT;
+}
+
 /* The fields of time that mean something for the limit's kind. */
 static void
 read_period(PolicyLimit *l, const ConfigScan *scan)
@@ -243,6 +251,8 @@ read_limit(PolicyRules *rules, const ConfigScan *scan)
 		read_safety(l, rules, p);
 	l->enforcement = enforcement_of(config_text(scan, LIMITS_ENFORCEMENT));
 	l->lifetime_ns = config_interval_ns(scan, LIMITS_PERMIT_LIFETIME);
+	l->settle_over = settle_over_of(config_text(scan, LIMITS_SETTLE_OVER));
+	l->late_charges = strcmp(config_text(scan, LIMITS_SETTLE_LATE), "charge_now") == 0;
 	l->young = config_is_young(scan, LIMITS_CREATED_EPOCH);
 	l->changed_ns = config_changed_ns(scan, LIMITS_CHANGED_EPOCH);
 	l->remade_ns = config_remade_ns(scan, LIMITS_CHANGED_EPOCH);

@@ -32,6 +32,8 @@ typedef struct PolicyLimit
 	Numeric		safety;			/* external; NULL = no provider is there */
 	int64		safety_changed_ns;
 	QuotaEnforcement enforcement;
+	SettleOver	settle_over;
+	bool		late_charges;	/* settle_late: calls that come late are charged */
 	bool		has_exempt;		/* some tenant or tier is exempt */
 	int64		lifetime_ns;
 	bool		young;			/* than the last crash */

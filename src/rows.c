@@ -50,8 +50,8 @@ struct RowScan
 /* ---- tables ---- */
 
 /* Opens a table of ours.  Throws when it is missing or not a heap. */
-RowTable *
-row_open(QuotaRelation rel)
+static RowTable *
+open_with(QuotaRelation rel, LOCKMODE lock)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
 												  "quota rows",
@@ -61,7 +61,7 @@ row_open(QuotaRelation rel)
 	Assert(ActiveSnapshotSet());
 	table->context = context;
 	table->rel = rel;
-	table->relation = table_open(quota_relation(rel), RowExclusiveLock);
+	table->relation = table_open(quota_relation(rel), lock);
 	if (table->relation->rd_rel->relam != HEAP_TABLE_AM_OID)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -70,6 +70,20 @@ row_open(QuotaRelation rel)
 	table->lock_mode = rel == QUOTA_REL_JOBS ?
 		LockTupleNoKeyExclusive : LockTupleExclusive;
 	return table;
+}
+
+/* See rows.h. */
+RowTable *
+row_open(QuotaRelation rel)
+{
+	return open_with(rel, RowExclusiveLock);
+}
+
+/* See rows.h. */
+RowTable *
+row_open_to_read(QuotaRelation rel)
+{
+	return open_with(rel, AccessShareLock);
 }
 
 /* See rows.h. */
@@ -258,6 +272,13 @@ bool
 row_scan_next(RowScan *scan, TupleTableSlot *slot, bool *in_progress)
 {
 	return scan_step(scan, ForwardScanDirection, slot, in_progress);
+}
+
+/* See rows.h. */
+bool
+row_scan_is_insert(const RowScan *scan)
+{
+	return TransactionIdIsValid(scan->snapshot.xmin);
 }
 
 /* See rows.h. */

@@ -40,6 +40,8 @@ typedef enum RowOutcome
 
 /* Takes ROW EXCLUSIVE, which stays until the transaction ends. */
 extern RowTable *row_open(QuotaRelation rel);
+/* For scans alone: takes ACCESS SHARE, so that no other lock is in its way. */
+extern RowTable *row_open_to_read(QuotaRelation rel);
 extern void row_close(RowTable *table);
 /* From here on row_lock() locks for a row_delete(), in quota.jobs too. */
 extern void row_will_delete(RowTable *table);
@@ -66,6 +68,8 @@ extern bool row_scan_next(RowScan *scan, TupleTableSlot *slot,
 /* The same backward: the first call gives the last row in index order. */
 extern bool row_scan_back(RowScan *scan, TupleTableSlot *slot,
 						  bool *in_progress);
+/* The version it gave last is being inserted, if only by an update, by another one. */
+extern bool row_scan_is_insert(const RowScan *scan);
 extern void row_scan_end(RowScan *scan);
 
 /*

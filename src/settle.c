@@ -50,14 +50,17 @@ final_amount(const QuotaPermit *p, const QuotaPart *part, Keep keep,
 	return permit_left(p, part);
 }
 
-/* Says of every part but concurrency what stays charged; lock held. */
+/*
+ * Says of every part what stays charged, but of concurrency, and of allowances, which
+ * credit_resolve() says; lock held.
+ */
 static void
 set_finals(uint32 index, Keep keep, const QuotaUnits *units, int64 now_ns)
 {
 	QuotaPermit *p = &quota_permits[index];
 
 	for (int i = 0; i < p->nparts; i++)
-		if (p->parts[i].kind != QUOTA_CONCURRENCY)
+		if (p->parts[i].kind != QUOTA_CONCURRENCY && !permit_is_credit(&p->parts[i]))
 			permit_set_final(index, i, final_amount(p, &p->parts[i], keep, units),
 							 now_ns);
 }

@@ -125,6 +125,11 @@ typedef struct QuotaBucket
 	int64		period_end_us;
 	int64		shadow_used;	/* allowance: units that calls would have used of
 								 * it, were it not a shadow */
+	/* allowance: holds that were lost and return; see credit_lapse.c */
+	int64		lapsed;			/* units of those that used has still, */
+	uint64		lapse_version;	/* moves when these may have become others, */
+	bool		lapse_look;		/* and this says so until they are read again; */
+	int64		lapse_look_ns;	/* they are then, too */
 	int64		told_us;		/* allowance: the period whose exhaustion was
 								 * told as an event */
 	int64		soft_told_us;	/* the same for calls admitted all the same, */
@@ -224,7 +229,10 @@ typedef struct QuotaPermit
 	uint8		state;			/* QuotaPermitState */
 	bool		taken;			/* in the chain of the transaction that took it */
 	bool		marked;			/* in the chain of one that settles it */
-	bool		has_hold;		/* a row of quota.holds belongs to it */
+	bool		has_hold;		/* a row of quota.holds belongs to it, */
+	bool		refunds;		/* whose credits return if it is lost */
+	bool		ended;			/* marked because its lease was over: the hold's
+								 * row stays */
 	bool		restored;		/* after a crash: it may have such a row */
 	bool		spent;			/* its call went out: rate tokens stay spent
 								 * even if the taking transaction aborts */

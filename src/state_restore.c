@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "permit.h"
+#include "credit.h"
 #include "state_file.h"
 
 /* Room for a map from old indexes to new ones, up to the highest there is. */
@@ -119,6 +120,7 @@ restore_buckets(State *state)
 			bucket->load = QUOTA_LOAD_EMPTY;
 		/* counted again from the permits that are restored */
 		bucket->held = 0;
+		credit_look_again(bucket, true);
 		bucket->giving = 0;
 		bucket->mark.database_slot = QUOTA_NO_INDEX;
 		if (bucket->kind == QUOTA_CONCURRENCY)

@@ -73,7 +73,7 @@ put_amounts(View *view, const QuotaBucket *b)
 	bool		loaded = !allowance || b->load == QUOTA_LOAD_READY;
 	bool		over = allowance && view->wall_us >= b->period_end_us;
 	int64		used = quota_is_rate(b->kind) ? meter_spent(&b->meter) :
-		over ? 0 : b->used + b->shadow_used;
+		over ? 0 : b->used + b->shadow_used - b->lapsed;
 	int64		level = quota_is_rate(b->kind) ? meter_level(&b->meter) :
 		b->unknown_until_ns > view->now_ns ? 0 : Max(b->capacity - used, 0);
 

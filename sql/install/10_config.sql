@@ -122,7 +122,7 @@ COMMENT ON COLUMN quota.providers.max_queued IS 'Unfinished jobs (waiting or run
 COMMENT ON COLUMN quota.providers.max_attempts IS 'Attempts of a job that does not say how many, unless its class does.';
 COMMENT ON COLUMN quota.providers.retry_base IS 'A failed job is tried again after a random time up to this, doubled with each attempt.';
 COMMENT ON COLUMN quota.providers.retry_max IS 'Longest time before a retry.';
-COMMENT ON COLUMN quota.providers.lost_permit IS 'What happens to credits of a call that nobody settled: charge (they stay spent) or refund.';
+COMMENT ON COLUMN quota.providers.lost_permit IS 'What happens to credits of a call that nobody settled before its permit''s lifetime was over: charge (they stay spent) or refund (they return at that very instant). What is said when the call is admitted holds for it.';
 COMMENT ON COLUMN quota.providers.lease IS 'How long a worker may keep a job unless it says otherwise; at most 24 hours.';
 COMMENT ON COLUMN quota.providers.notify_channel IS 'Channel (1 to 63 bytes) on which a background worker tells, by NOTIFY, of every job that has finished, once that has committed, such as {"id": 7, "state": "succeeded", "provider": "llm", "tenant": "acme"}; NULL = none. Best effort, mostly within two seconds: a restart of the server loses what was not sent yet, a worker that dies may send some again, and what comes while 4096 wait to be sent is told as {"provider": "llm", "lost": 12}.';
 COMMENT ON COLUMN quota.providers.burst_multiplier IS 'Of a limit that tenants share: a tenant that asks for less than its share may save up what this times its share of one period comes to, and one call at least: 0 to 1000, at most three decimals.';
@@ -199,6 +199,8 @@ CREATE TABLE quota.limits (
 	external boolean,
 	enforcement text NOT NULL DEFAULT 'hard',
 	permit_lifetime interval NOT NULL DEFAULT '60 seconds',
+	settle_over text NOT NULL DEFAULT 'debt',
+	settle_late text NOT NULL DEFAULT 'refuse',
 	created_epoch bigint NOT NULL DEFAULT 0,
 	changed_epoch bigint NOT NULL DEFAULT 0,
 	changed_ns bigint NOT NULL DEFAULT 0,
@@ -244,7 +246,13 @@ CREATE TABLE quota.limits (
 		OR external IS NOT TRUE),
 	CONSTRAINT limits_enforcement_word CHECK (enforcement OPERATOR(pg_catalog.=) ANY (ARRAY['hard', 'soft', 'shadow'])),
 	CONSTRAINT limits_permit_lifetime_range CHECK (permit_lifetime OPERATOR(pg_catalog.>) '0'::interval
-		AND permit_lifetime OPERATOR(pg_catalog.<=) '1 year'::interval)
+		AND permit_lifetime OPERATOR(pg_catalog.<=) '1 year'::interval),
+	CONSTRAINT limits_settle_over_word CHECK (settle_over OPERATOR(pg_catalog.=) ANY (ARRAY['debt', 'cap', 'refuse'])),
+	CONSTRAINT limits_settle_over_of_allowance CHECK (settle_over OPERATOR(pg_catalog.=) 'debt'
+		OR kind OPERATOR(pg_catalog.=) 'allowance'),
+	CONSTRAINT limits_settle_late_word CHECK (settle_late OPERATOR(pg_catalog.=) ANY (ARRAY['refuse', 'charge_now'])),
+	CONSTRAINT limits_settle_late_of_allowance CHECK (settle_late OPERATOR(pg_catalog.=) 'refuse'
+		OR kind OPERATOR(pg_catalog.=) 'allowance')
 ) USING heap;
 ALTER TABLE quota.limits REPLICA IDENTITY FULL;
 COMMENT ON TABLE quota.limits IS 'Limits: a call is admitted when every limit that matches it has room.';
@@ -265,6 +273,8 @@ COMMENT ON COLUMN quota.limits.per_seat IS 'The amount is multiplied by the tena
 COMMENT ON COLUMN quota.limits.external IS 'The provider''s own rule: the provider''s safety applies, of a limit of an account the lowest of its providers. NULL = yes unless per includes tenant or the limit is across all providers.';
 COMMENT ON COLUMN quota.limits.enforcement IS 'hard: refuses what it has no room for. soft: admits it with reason soft_limit, tells it once as an event of that kind (an allowance once a period; others again once they have recovered, a minute later at the earliest) and charges it as a debt: a rate owes at most what it allows in one period, or its capacity if that is more, calls in flight as many as have a permit (the last quarter of quota.max_permits is left to calls that limits have room for), an allowance in the ledger until the period ends. shadow: changes nothing and only counts what it would have refused (quota.stat_buckets.would_refuse) while charging itself with what it would have admitted, an allowance in memory only and without entries; calls in flight it sees only if they have a permit for other reasons. Changed at any time: what was spent is kept, but for what a shadow allowance counted.';
 COMMENT ON COLUMN quota.limits.permit_lifetime IS 'A permit that nobody settled ends after this time.';
+COMMENT ON COLUMN quota.limits.settle_over IS 'allowance: a call that is settled with more units than were held is charged all of it (debt: what is left may become negative, and blocks further calls until it is not), or no more than was held (cap), or cannot be settled with that (refuse, 22023). As it is when the call is settled. Of other kinds always debt, see quota_settle.';
+COMMENT ON COLUMN quota.limits.settle_late IS 'allowance: a call whose permit has expired cannot be settled (refuse, 55000), or it is charged then, once, what it used, whatever is left, in the period it was admitted in (charge_now); what has returned or stayed spent when it expired counts towards that. All allowances that the call has drawn on must allow it. As it is when the call is settled.';
 COMMENT ON COLUMN quota.limits.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.limits.changed_epoch IS 'Internal: between which crashes the rate last changed.';
 COMMENT ON COLUMN quota.limits.changed_ns IS 'Internal: when the rate last changed, by the clock of rates.';

@@ -44,8 +44,9 @@ CREATE TABLE quota.ledger (
 	reason text,
 	held bigint NOT NULL DEFAULT 0,
 	xid xid8 NOT NULL,
+	calls integer,
 	CONSTRAINT ledger_kind_word CHECK (kind OPERATOR(pg_catalog.=) ANY
-		(ARRAY['hold', 'release', 'settle', 'refund', 'expire', 'grant', 'adjust'])),
+		(ARRAY['hold', 'release', 'settle', 'refund', 'expire', 'late', 'grant', 'adjust'])),
 	CONSTRAINT ledger_moves CHECK (quota.ledger_entry_moves(kind, amount, held)),
 	CONSTRAINT ledger_permit_presence CHECK (permit IS NOT NULL OR
 		kind OPERATOR(pg_catalog.=) ANY (ARRAY['grant', 'adjust']))
@@ -64,10 +65,11 @@ COMMENT ON COLUMN quota.ledger.provider IS 'Provider of the limit; NULL for a li
 COMMENT ON COLUMN quota.ledger.limit_name IS 'Name of the limit in quota.limits.';
 COMMENT ON COLUMN quota.ledger.tenant IS 'Whose call it was, also where tenants share the allowance; NULL for entries by hand that name no tenant.';
 COMMENT ON COLUMN quota.ledger.unit IS 'Unit of amount.';
-COMMENT ON COLUMN quota.ledger.kind IS 'What the entry moves. hold: the estimate of an admitted call, or of several, from available to held. release: those of them that were never made, from held to available. settle: all that was held, what the call used to spent and the rest to available; what it used beyond the hold from available to spent. expire: the same for a call that nobody settled. refund: given back after settling, from spent to available. grant: from granted to available. adjust: from available to adjusted, or back.';
+COMMENT ON COLUMN quota.ledger.kind IS 'What the entry moves. hold: the estimate of an admitted call, or of several, from available to held. release: those of them that were never made, from held to available. settle: all that was held, what the call used to spent and the rest to available; what it used beyond the hold from available to spent. expire: the same for a call that nobody settled in time. late: what such a call used, as it was settled all the same, less what it stayed charged when it expired; between available and spent. refund: given back after settling, from spent to available. grant: from granted to available. adjust: from available to adjusted, or back.';
 COMMENT ON COLUMN quota.ledger.amount IS 'Units by which what is used of the allowance changes, holds included; positive = less is available, negative = more. Of settle and expire: what was used less what was held, 0 when the estimate was right.';
 COMMENT ON COLUMN quota.ledger.held IS 'Units by which what open holds hold changes. The side that is neither available nor held gains amount - held, so every entry sums to zero.';
 COMMENT ON COLUMN quota.ledger.xid IS 'Transaction that wrote the entry. Entries of an account are in order by xid, then id: final for those whose transaction is older than all that are open, as no more can come before them. Entries that are restored have that of the restore.';
+COMMENT ON COLUMN quota.ledger.calls IS 'Of expire: the calls that were lost together; units given when they are settled late are of one.';
 COMMENT ON COLUMN quota.ledger.permit IS 'Permit of the call; all its entries have the same.';
 COMMENT ON COLUMN quota.ledger.job IS 'Job the call was made for.';
 COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in: the one that contains this instant by the limit''s calendar. Entries that refer to a hold have that of the hold.';
@@ -81,7 +83,8 @@ CREATE TABLE quota.holds (
 	job bigint,
 	calls integer NOT NULL,
 	created_at timestamptz NOT NULL,
-	expires_at timestamptz NOT NULL
+	expires_at timestamptz NOT NULL,
+	refund boolean NOT NULL DEFAULT false
 ) USING heap WITH (
 	autovacuum_vacuum_scale_factor = 0,
 	autovacuum_vacuum_threshold = 5000,
@@ -90,17 +93,20 @@ CREATE TABLE quota.holds (
 	autovacuum_vacuum_cost_delay = 0
 );
 CREATE INDEX holds_expires ON quota.holds (expires_at);
+CREATE INDEX holds_refund ON quota.holds (expires_at) WHERE refund;
 
 COMMENT ON TABLE quota.holds IS
 'Open holds: admitted calls whose credits are charged by estimate and not settled yet. What each holds of which allowance are its entries of kind hold and release in quota.ledger.';
 COMMENT ON INDEX quota.holds_expires IS 'Holds that nobody settled in time.';
+COMMENT ON INDEX quota.holds_refund IS 'Those of them whose credits return.';
 COMMENT ON COLUMN quota.holds.permit IS 'Permit of the call; a hold id is a permit id.';
 COMMENT ON COLUMN quota.holds.tenant IS 'Whose call.';
 COMMENT ON COLUMN quota.holds.provider IS 'Provider called.';
 COMMENT ON COLUMN quota.holds.job IS 'Job the call is made for.';
 COMMENT ON COLUMN quota.holds.calls IS 'Calls admitted together, less those given back; units given when settling are of one call.';
 COMMENT ON COLUMN quota.holds.created_at IS 'When it was admitted; as in its entries.';
-COMMENT ON COLUMN quota.holds.expires_at IS 'When it counts as lost unless its permit was extended; a clock that follows the wall clock but is never set.';
+COMMENT ON COLUMN quota.holds.expires_at IS 'When it counts as lost unless its permit was extended; a clock that follows the wall clock but is never set. That is a matter of the clock alone: from then on it cannot be settled, and its credits have returned or stay spent, whether a background worker has written so yet or not.';
+COMMENT ON COLUMN quota.holds.refund IS 'Its credits return if it is lost; else they stay spent. As lost_permit of the provider said when it was admitted.';
 
 /* ---- entries are final ---- */
 
