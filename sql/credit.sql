@@ -224,6 +224,8 @@ SELECT account, limit_name, unit, 'adjust', 5, charged_at, created_at, 'forged',
 FROM quota.ledger WHERE permit = :p LIMIT 1;
 SELECT problem, limit_name, expected, actual FROM quota_audit();
 DELETE FROM quota.ledger WHERE reason = 'forged';
+-- should the worker have folded it meanwhile: entries alone say what is right
+DELETE FROM quota.ledger_folds;
 -- and an entry that holds, or resolves, another amount than its hold
 BEGIN;
 UPDATE quota.ledger SET amount = amount + 1, held = held + 1 WHERE permit = :p AND kind = 'hold';

@@ -213,7 +213,8 @@ check_entries(ReturnSetInfo *result, Counter *c, const Account *account)
 
 		CHECK_FOR_INTERRUPTS();
 		if (account)
-			sum = ledger_sum(account->account, c->start_us, c->end_us, &open);
+			sum = ledger_sum_entries(account->account, c->start_us, c->end_us,
+									 &open).used;
 		if (open || sum == c->used || !unchanged(c))
 			return;
 	}

@@ -38,7 +38,14 @@ typedef enum QuotaRelation
 	QUOTA_REL_DEDUPE_PKEY,		/* (provider, dedupe_key) */
 	QUOTA_REL_LEDGER,
 	QUOTA_REL_LEDGER_ACCOUNT,	/* (account, charged_at) INCLUDE (amount) */
+	QUOTA_REL_LEDGER_PKEY,		/* (id) */
 	QUOTA_REL_LEDGER_PERMIT,	/* (permit) */
+	QUOTA_REL_LEDGER_ORDER,		/* (account, xid) */
+	QUOTA_REL_FOLDED,			/* a sequence */
+	QUOTA_REL_FOLDS,
+	QUOTA_REL_FOLDS_PKEY,		/* (account, upto) */
+	QUOTA_REL_PERIODS,
+	QUOTA_REL_PERIODS_PKEY,		/* (account, period_start) */
 	QUOTA_REL_HOLDS,
 	QUOTA_REL_HOLDS_PKEY,		/* (permit) */
 	QUOTA_REL_HOLDS_REFUND,		/* (expires_at) where refund */

@@ -132,7 +132,8 @@ credit_hold(const QuotaPlan *plan, const QuotaVerdict *verdict, int64 job)
 	}
 	row_close(ledger);
 	hold_insert(&hold);
-	quota_work_due(plan->database_slot, expires_ns);
+	quota_work_due(plan->database_slot,
+				   Min(expires_ns, quota_now_ns() + LEDGER_FOLD_NS));
 }
 
 /* ---- resolving ---- */

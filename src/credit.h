@@ -18,6 +18,43 @@
 extern void credit_roll(QuotaBucket *b, const QuotaTerm *term,
 						TimestampTz wall_us);
 
+/* What is asked of a row of quota.limits, whatever the call. */
+typedef struct CreditLimit
+{
+	Calendar	calendar;
+	bool		per_tenant;
+	const char *endpoint;		/* a pattern, NULL = all */
+} CreditLimit;
+
+/*
+ * Reads the row of an allowance, palloc'd.  False when there is no such limit any
+ * more.  Throws 55000 when its time zone is not known.
+ */
+extern bool credit_find_limit(const char *provider, const char *name,
+							  CreditLimit *limit);
+
+/* ---- ledger_period.c ---- */
+
+/* What the worker may rely on when it folds. */
+typedef struct LedgerHorizon
+{
+	uint64		xid;			/* all older transactions have ended, */
+	TimestampTz complete_us;	/* and all that were open at this instant */
+} LedgerHorizon;
+
+typedef struct LedgerPeriod
+{
+	TimestampTz start;
+	TimestampTz end;
+} LedgerPeriod;
+
+/*
+ * Writes the roll-over rows of these periods of an account (LedgerPeriod) that are
+ * over by the horizon and have none.  The order of the list changes.
+ */
+extern void ledger_close(const uint8 *account, const CreditLimit *limit,
+						 List *periods, const LedgerHorizon *horizon);
+
 /* ---- credit_counter.c ---- */
 
 /* Units that one period of an account may use, or be given, in total. */
@@ -139,6 +176,11 @@ extern void credit_lapse_read(const QuotaTerm *term);
 extern bool credit_is_lost(int64 permit, int64 job);
 /* The clock says that an open hold is over, and nobody has it any more. */
 extern bool credit_hold_is_lost(const HoldRow *hold);
+
+/* ---- credit_sql.c ---- */
+
+/* Names of all providers, in order, palloc'd. */
+extern List *credit_providers(void);
 
 /* ---- credit_expire.c ---- */
 

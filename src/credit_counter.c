@@ -53,8 +53,6 @@
  */
 #include "credit.h"
 
-#include "calendar_zone.h"
-#include "executor/spi.h"
 #include "flow.h"
 #include "journal.h"
 #include "key.h"
@@ -140,7 +138,8 @@ load_sum(const QuotaTerm *term, int64 *start_us, int64 *end_us)
 	int64		sum;
 
 	calendar_period(&term->calendar, Max(now_us, newest_us), start_us, end_us);
-	sum = ledger_sum(term->account, *start_us, *end_us, &open);
+	sum = ledger_sum(term->account, *start_us, *end_us, LEDGER_ALL_XIDS,
+					 &open).used;
 	if (open)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
@@ -239,51 +238,6 @@ credit_unlock(uint32 bucket)
 	across_tell();
 }
 
-/*
- * The calendar of the limit an entry was charged to.  False when there is no
- * such limit any more.
- */
-static bool
-find_calendar(const LedgerEntry *entry, QuotaTerm *term)
-{
-	Oid			types[2] = {TEXTOID, TEXTOID};
-	Datum		values[2];
-	char		nulls[2] = {entry->provider ? ' ' : 'n', ' '};
-	QuotaOwner	caller = quota_become_owner();
-	bool		found;
-	bool		isnull;
-
-	values[0] = entry->provider ? CStringGetTextDatum(entry->provider) : 0;
-	values[1] = CStringGetTextDatum(entry->limit_name);
-	SPI_connect();
-	if (SPI_execute_with_args(
-			"SELECT period, anchor, time_zone FROM quota.limits"
-			" WHERE name OPERATOR(pg_catalog.=) $2"
-			" AND kind OPERATOR(pg_catalog.=) 'allowance'"
-			" AND CASE WHEN $1 IS NULL THEN provider IS NULL"
-			" ELSE provider OPERATOR(pg_catalog.=) $1 END",
-			2, types, values, nulls, false, 1) != SPI_OK_SELECT)
-		elog(ERROR, "could not read quota.limits");
-	found = SPI_processed > 0;
-	if (found)
-	{
-		HeapTuple	row = SPI_tuptable->vals[0];
-		TupleDesc	desc = SPI_tuptable->tupdesc;
-		CalendarRow calendar;
-
-		calendar.period = *DatumGetIntervalP(SPI_getbinval(row, desc, 1,
-														   &isnull));
-		calendar.anchor_us = DatumGetTimestampTz(SPI_getbinval(row, desc, 2,
-															   &isnull));
-		calendar.anchored = !isnull;
-		calendar.time_zone = SPI_getvalue(row, desc, 3);
-		term->calendar = calendar_make(&calendar, entry->limit_name);
-	}
-	SPI_finish();
-	quota_become_caller(caller);
-	return found;
-}
-
 /* The bucket of an entry, described as a term of no plan. */
 static void
 entry_term(const LedgerEntry *entry, QuotaTerm *term)
@@ -312,6 +266,7 @@ lock_entry_bucket(const LedgerEntry *entry)
 {
 	QuotaTerm	term;
 	QuotaSlot  *slot;
+	CreditLimit limit;
 
 	entry_term(entry, &term);
 	slot = &quota_slots[term.slot];
@@ -331,8 +286,10 @@ lock_entry_bucket(const LedgerEntry *entry)
 			break;
 		wait_loaded(index, &term);
 	}
-	return find_calendar(entry, &term) ? credit_lock_ready(&term) :
-		QUOTA_NO_INDEX;
+	if (!credit_find_limit(entry->provider, entry->limit_name, &limit))
+		return QUOTA_NO_INDEX;
+	term.calendar = limit.calendar;
+	return credit_lock_ready(&term);
 }
 
 /* Would diff more units leave the account's range?  Lock held. */

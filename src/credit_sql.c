@@ -13,8 +13,10 @@
 #include "error.h"
 #include "executor/spi.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "worker.h"
 
 PG_FUNCTION_INFO_V1(quota_grant);
 PG_FUNCTION_INFO_V1(quota_adjust);
@@ -24,9 +26,9 @@ PG_FUNCTION_INFO_V1(quota_balance);
 
 /* ---- naming an account ---- */
 
-/* Names of all providers, in order. */
-static List *
-all_providers(void)
+/* See credit.h. */
+List *
+credit_providers(void)
 {
 	MemoryContext context = CurrentMemoryContext;
 	QuotaOwner	caller = quota_become_owner();
@@ -96,7 +98,7 @@ named_allowance(const char *tenant, const char *provider, const char *name,
 				const char *endpoint, LedgerEntry *entry)
 {
 	List	   *providers = provider ? list_make1((void *) provider) :
-		all_providers();
+		credit_providers();
 	QuotaTerm  *term = NULL;
 	ListCell   *cell;
 
@@ -125,6 +127,14 @@ named_allowance(const char *tenant, const char *provider, const char *name,
 
 /* ---- entries by hand ---- */
 
+/* Lets the worker fold what was written. */
+static void
+fold_soon(void)
+{
+	quota_work_due(quota_slot(MyDatabaseId, quota_catalog()->extension, ""),
+				   quota_now_ns() + LEDGER_FOLD_NS);
+}
+
 /* Counts the entry, then writes it. */
 static void
 enter(LedgerEntry *entry, const QuotaTerm *term)
@@ -137,6 +147,7 @@ enter(LedgerEntry *entry, const QuotaTerm *term)
 	ledger = row_open(QUOTA_REL_LEDGER);
 	ledger_append(ledger, entry);
 	row_close(ledger);
+	fold_soon();
 }
 
 /* Arguments tenant, provider, name, amount, reason, endpoint. */
@@ -256,6 +267,7 @@ refund_account(RowTable *ledger, LedgerEntry *sum, int64 amount,
 	sum->created_at = quota_wall_us();
 	credit_charge(sum, NULL, sum->amount, &sum->charged_at);
 	ledger_append(ledger, sum);
+	fold_soon();
 }
 
 /* 42704 for a unit of which the permit spent nothing. */
@@ -466,7 +478,7 @@ quota_balance(PG_FUNCTION_ARGS)
 	if (RecoveryInProgress())	/* no shared state on a standby */
 		return (Datum) 0;
 
-	foreach(cell, provider ? list_make1(provider) : all_providers())
+	foreach(cell, provider ? list_make1(provider) : credit_providers())
 	{
 		QuotaPlan  *plan = plan_of(tenant, lfirst(cell), endpoint);
 

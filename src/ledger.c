@@ -23,9 +23,7 @@
 #include "miscadmin.h"
 #include "row_write.h"
 #include "shmem.h"
-#include "storage/lmgr.h"
 #include "trigger.h"
-#include "utils/fmgroids.h"
 #include "utils/timestamp.h"
 #include "utils/rel.h"
 #include "utils/uuid.h"
@@ -35,28 +33,7 @@ PG_FUNCTION_INFO_V1(quota_ledger_refuse);
 PG_FUNCTION_INFO_V1(quota_ledger_restored);
 PG_FUNCTION_INFO_V1(quota_ledger_stamp);
 
-/* Attribute numbers of quota.ledger */
-enum
-{
-	LEDGER_ID = 1,
-	LEDGER_ACCOUNT,
-	LEDGER_PROVIDER,
-	LEDGER_LIMIT_NAME,
-	LEDGER_TENANT,
-	LEDGER_UNIT,
-	LEDGER_KIND,
-	LEDGER_AMOUNT,
-	LEDGER_PERMIT,
-	LEDGER_JOB,
-	LEDGER_CHARGED_AT,
-	LEDGER_CREATED_AT,
-	LEDGER_REASON,
-	LEDGER_HELD,
-	LEDGER_XID,
-	LEDGER_CALLS
-};
-
-/* ledger_append() is at work: the row that fires the trigger is ours */
+/* ledger_write() is at work: the row that fires a trigger is ours */
 static bool appending = false;
 
 /* ---- entries ---- */
@@ -75,6 +52,22 @@ next_id(Relation ledger)
 		sequence = compat_identity_sequence(ledger, LEDGER_ID);
 	}
 	return nextval_internal(sequence, false);
+}
+
+/* See ledger.h. */
+void
+ledger_write(RowTable *table, const RowValues *row)
+{
+	appending = true;
+	PG_TRY();
+	{
+		row_insert(table, row);
+	}
+	PG_FINALLY();
+	{
+		appending = false;
+	}
+	PG_END_TRY();
 }
 
 /* Adds one entry.  The bucket of its account is pinned, see credit_counter.c. */
@@ -99,25 +92,24 @@ ledger_append(RowTable *ledger, const LedgerEntry *entry)
 	row_set(&row, LEDGER_HELD, Int64GetDatum(entry->held));
 	row_set(&row, LEDGER_XID,
 			FullTransactionIdGetDatum(GetTopFullTransactionId()));
-
 	if (entry->calls > 0)
 		row_set(&row, LEDGER_CALLS, Int32GetDatum(entry->calls));
-
-	appending = true;
-	PG_TRY();
-	{
-		row_insert(ledger, &row);
-	}
-	PG_FINALLY();
-	{
-		appending = false;
-	}
-	PG_END_TRY();
+	ledger_write(ledger, &row);
 }
 
-/* The entry in a row, palloc'd, without its reason. */
-static LedgerEntry *
-read_entry(TupleTableSlot *slot)
+/* See ledger.h. */
+uint64
+ledger_xid(TupleTableSlot *slot)
+{
+	bool		isnull;
+
+	return U64FromFullTransactionId(
+		DatumGetFullTransactionId(slot_getattr(slot, LEDGER_XID, &isnull)));
+}
+
+/* See ledger.h. */
+LedgerEntry *
+ledger_read(TupleTableSlot *slot)
 {
 	LedgerEntry *entry = palloc0(sizeof(LedgerEntry));
 	bool		isnull;
@@ -153,7 +145,7 @@ ledger_of_permit(RowTable *ledger, int64 permit)
 
 	while (row_scan_next(scan, slot, &in_progress))
 		if (!in_progress)
-			entries = lappend(entries, read_entry(slot));
+			entries = lappend(entries, ledger_read(slot));
 	row_scan_end(scan);
 	return entries;
 }
@@ -183,99 +175,27 @@ ledger_lock_permit(RowTable *ledger, int64 permit)
 	return locked;
 }
 
-/* See ledger.h. */
-void
-ledger_take_locks(void)
-{
-	LockRelationOid(quota_relation(QUOTA_REL_LEDGER), RowExclusiveLock);
-	LockRelationOid(quota_relation(QUOTA_REL_LEDGER_ACCOUNT), AccessShareLock);
-}
-
-/* An entry that counts once its transaction has committed, and may yet not. */
-static bool
-is_open(TupleTableSlot *slot, bool in_progress)
-{
-	return (in_progress || row_is_ours(slot)) &&
-		row_int64_or_0(slot, LEDGER_AMOUNT) != 0;
-}
-
-/* See ledger.h.  Throws 22003 when the sum does not fit. */
-int64
-ledger_sum(const uint8 *account, TimestampTz start, TimestampTz end,
-		   bool *open)
-{
-	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
-	TupleTableSlot *slot = row_slot(ledger);
-	ScanKeyData keys[3];
-	RowScan    *scan;
-	int128		sum = 0;
-	bool		in_progress;
-
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_UUID_EQ,
-				PointerGetDatum(account));
-	ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
-				TimestampTzGetDatum(start));
-	ScanKeyInit(&keys[2], 2, BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
-				TimestampTzGetDatum(end));
-	scan = row_scan_begin(ledger, QUOTA_REL_LEDGER_ACCOUNT, 3, keys);
-	while (row_scan_next(scan, slot, &in_progress))
-	{
-		if (is_open(slot, in_progress))
-			*open = true;
-		else
-			sum += row_int64_or_0(slot, LEDGER_AMOUNT);
-	}
-	row_scan_end(scan);
-	row_close(ledger);
-	if (sum < PG_INT64_MIN || sum > PG_INT64_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("sum of ledger entries is out of range")));
-	return (int64) sum;
-}
-
-/* See ledger.h. */
-TimestampTz
-ledger_newest(const uint8 *account, bool *open)
-{
-	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
-	TupleTableSlot *slot = row_slot(ledger);
-	ScanKeyData key;
-	RowScan    *scan;
-	TimestampTz newest = DT_NOBEGIN;
-	bool		in_progress;
-
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ,
-				PointerGetDatum(account));
-	scan = row_scan_begin(ledger, QUOTA_REL_LEDGER_ACCOUNT, 1, &key);
-	while (newest == DT_NOBEGIN && row_scan_back(scan, slot, &in_progress))
-	{
-		if (is_open(slot, in_progress))
-			*open = true;
-		else
-			newest = row_int64_or_0(slot, LEDGER_CHARGED_AT);
-	}
-	row_scan_end(scan);
-	row_close(ledger);
-	return newest;
-}
-
 /* ---- triggers ---- */
+
+#define LEDGER_TABLES \
+	(TRIGGER_TABLE(QUOTA_REL_LEDGER) | TRIGGER_TABLE(QUOTA_REL_PERIODS))
 
 /* BEFORE UPDATE, DELETE or TRUNCATE. */
 Datum
 quota_ledger_refuse(PG_FUNCTION_ARGS)
 {
 	static const TriggerShape shape = {
-		.function = "ledger_refuse",.tables = TRIGGER_TABLE(QUOTA_REL_LEDGER),
+		.function = "ledger_refuse",.tables = LEDGER_TABLES,
 		.before = true,.row = TRIGGER_ON_UPDATE | TRIGGER_ON_DELETE,
 		.statement = TRIGGER_ON_TRUNCATE
 	};
 
-	(void) quota_trigger(fcinfo, &shape);
+	TriggerData *trigger = quota_trigger(fcinfo, &shape);
+
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot change entries of quota.ledger"),
+			 errmsg("cannot change entries of quota.%s",
+					RelationGetRelationName(trigger->tg_relation)),
 			 errdetail("Entries are final: what was granted and spent can be explained only from all of them."),
 			 errhint("Write another entry with quota_adjust() or quota_refund().")));
 	pg_unreachable();
@@ -286,13 +206,14 @@ Datum
 quota_ledger_stamp(PG_FUNCTION_ARGS)
 {
 	static const TriggerShape shape = {
-		.function = "ledger_stamp",.tables = TRIGGER_TABLE(QUOTA_REL_LEDGER),
+		.function = "ledger_stamp",.tables = LEDGER_TABLES,
 		.before = true,.row = TRIGGER_ON_INSERT
 	};
 	TriggerData *trigger = quota_trigger(fcinfo, &shape);
-	int			column = LEDGER_XID;
+	bool		isnull = RelationGetRelid(trigger->tg_relation) !=
+		quota_relation(QUOTA_REL_LEDGER);
+	int			column = isnull ? PERIODS_UPTO : LEDGER_XID;
 	Datum		xid;
-	bool		isnull = false;
 
 	if (appending)
 		return PointerGetDatum(trigger->tg_trigtuple);
@@ -335,7 +256,7 @@ quota_ledger_restored(PG_FUNCTION_ARGS)
 	if (appending)
 		return PointerGetDatum(NULL);
 
-	entry = read_entry(trigger->tg_trigslot);
+	entry = ledger_read(trigger->tg_trigslot);
 	if (is_loaded(entry->account, entry->provider))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

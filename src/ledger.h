@@ -6,11 +6,33 @@
 #ifndef QUOTA_LEDGER_H
 #define QUOTA_LEDGER_H
 
-#include "rows.h"
+#include "row_values.h"
 
+#include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 
 #define QUOTA_ACCOUNT_LEN 16	/* bytes of quota.ledger.account */
+
+/* Attribute numbers of quota.ledger */
+enum
+{
+	LEDGER_ID = 1,
+	LEDGER_ACCOUNT,
+	LEDGER_PROVIDER,
+	LEDGER_LIMIT_NAME,
+	LEDGER_TENANT,
+	LEDGER_UNIT,
+	LEDGER_KIND,
+	LEDGER_AMOUNT,
+	LEDGER_PERMIT,
+	LEDGER_JOB,
+	LEDGER_CHARGED_AT,
+	LEDGER_CREATED_AT,
+	LEDGER_REASON,
+	LEDGER_HELD,
+	LEDGER_XID,
+	LEDGER_CALLS
+};
 
 /* One row of quota.ledger; NULL and 0 where it has none. */
 typedef struct LedgerEntry
@@ -32,8 +54,16 @@ typedef struct LedgerEntry
 } LedgerEntry;
 
 extern void ledger_append(RowTable *ledger, const LedgerEntry *entry);
+/* The transaction that wrote the entry in a row. */
+extern uint64 ledger_xid(TupleTableSlot *slot);
+/* row_insert() into one of our tables that only a restore may insert into otherwise. */
+extern void ledger_write(RowTable *table, const RowValues *row);
+/* The entry in a row, palloc'd, without its reason. */
+extern LedgerEntry *ledger_read(TupleTableSlot *slot);
 extern List *ledger_of_permit(RowTable *ledger, int64 permit);
 extern bool ledger_lock_permit(RowTable *ledger, int64 permit);
+
+/* ---- ledger_sum.c ---- */
 
 /*
  * Takes the locks that reading an account needs, until the transaction ends: the
@@ -41,16 +71,93 @@ extern bool ledger_lock_permit(RowTable *ledger, int64 permit);
  */
 extern void ledger_take_locks(void);
 
+/* No transaction has such a number. */
+#define LEDGER_ALL_XIDS PG_UINT64_MAX
+
+/* What the entries of an account that are charged in a period come to. */
+typedef struct LedgerSum
+{
+	int64		used;			/* units: posted and held */
+	int64		held;			/* by open holds */
+} LedgerSum;
+
 /*
- * Sum of an account over [start, end).  *open is set, never cleared, when an
- * entry of an open transaction, ours included, was met that is not 0; it is not
- * in the sum then.  Entries of 0 change no sum, however their transaction ends.
+ * The sum of an account over [start, end), of transactions older than below.  *open
+ * is set, never cleared, when an entry of an open transaction, ours included, was met
+ * whose amount is not 0; it is not in the sum then.  Others change not what is used,
+ * however their transaction ends.  Throws 22003 when a sum does not fit.
  */
-extern int64 ledger_sum(const uint8 *account, TimestampTz start,
-						TimestampTz end, bool *open);
+extern LedgerSum ledger_sum(const uint8 *account, TimestampTz start,
+							TimestampTz end, uint64 below, bool *open);
 
 /* The latest charged_at of an account, DT_NOBEGIN for none; *open as above. */
 extern TimestampTz ledger_newest(const uint8 *account, bool *open);
+
+/* Attribute numbers of quota.ledger_periods */
+enum
+{
+	PERIODS_ACCOUNT = 1,
+	PERIODS_START,
+	PERIODS_END,
+	PERIODS_PROVIDER,
+	PERIODS_LIMIT_NAME,
+	PERIODS_TENANT,
+	PERIODS_UNIT,
+	PERIODS_AMOUNT,
+	PERIODS_POSTED,
+	PERIODS_HELD,
+	PERIODS_UPTO,
+	PERIODS_CREATED_AT
+};
+
+/* The same from all entries of the period, for the audit. */
+extern LedgerSum ledger_sum_entries(const uint8 *account, TimestampTz start,
+									TimestampTz end, bool *open);
+
+/* A row of quota.ledger_folds; see ledger_fold.c. */
+typedef struct LedgerFold
+{
+	uint64		upto;			/* entries of older transactions are in it */
+	int64		entries;		/* how many */
+	TimestampTz charged_at;		/* the latest of theirs */
+	TimestampTz period_start;	/* the period of that */
+	TimestampTz period_end;
+	LedgerSum	sum;			/* of it */
+} LedgerFold;
+
+/* Attribute numbers of quota.ledger_folds */
+enum
+{
+	FOLDS_ACCOUNT = 1,
+	FOLDS_UPTO,
+	FOLDS_ENTRIES,
+	FOLDS_CHARGED_AT,
+	FOLDS_PERIOD_START,
+	FOLDS_PERIOD_END,
+	FOLDS_POSTED,
+	FOLDS_HELD
+};
+
+/* The newest fold of an account, all zero (and no period) when there is none. */
+extern LedgerFold ledger_newest_fold(const uint8 *account);
+
+/*
+ * Begins a scan over the entries of an account, from the oldest transaction that is
+ * not older than from, to those older than below.
+ */
+extern RowScan *ledger_scan_xids(RowTable *ledger, const uint8 *account,
+								 uint64 from, uint64 below);
+
+/* ---- ledger_fold.c ---- */
+
+/*
+ * Folds what has been written, and closes periods that are over, for the worker of a
+ * database.  Returns when it is wanted next on the quota clock.
+ */
+extern int64 ledger_fold(uint32 database_slot);
+
+/* How long entries may wait for that. */
+#define LEDGER_FOLD_NS	(10 * INT64CONST(1000000000))
 
 /* ---- hold_row.c ---- */
 

@@ -106,6 +106,11 @@ typedef struct QuotaSlot
 	pg_atomic_uint32 rules_wanted;	/* it is to renew buckets; rules.c */
 	int64		trim_position;	/* last job id looked at by the trimming of
 								 * history; the running worker's alone */
+	/* ledger_fold.c; the running worker's alone */
+	uint64		fold_seen_xid;	/* no transaction had this number */
+	TimestampTz fold_seen_us;	/* at this instant; 0 = nothing noted */
+	TimestampTz fold_complete_us;	/* nothing open is from before this instant */
+	TimestampTz fold_closed_us; /* periods that end by then were closed */
 	/* job_deadline.h; all but the first are the running worker's alone */
 	pg_atomic_uint64 deadline_low;	/* a TimestampTz: lowered to since the last
 									 * walk began; DT_NOEND = not at all */

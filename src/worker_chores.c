@@ -133,6 +133,13 @@ expire_holds(Run *run)
 	return config_any_row(QUOTA_REL_HOLDS) ? quota_now_ns() + HOLDS_NS : QUOTA_NEVER;
 }
 
+/* See ledger.h. */
+static int64
+fold_ledger(Run *run)
+{
+	return ledger_fold(run->slot);
+}
+
 /* See job_lapse.h. */
 static int64
 end_lapsed_jobs(Run *run)
@@ -233,6 +240,7 @@ static const struct
 	{write_events, "writing events"},
 	{send_notices, "telling of finished jobs"},
 	{expire_holds, "expiring holds"},
+	{fold_ledger, "folding the ledger"},
 	{reclaim, "reclaiming memory"},
 	{trim_old_events, "trimming events"},
 	{trim_keys, "trimming keys of calls"},

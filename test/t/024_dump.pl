@@ -89,9 +89,9 @@ is( in('app', 'SELECT string_agg(DISTINCT state, $$ $$ ORDER BY state) FROM quot
 	'jobs in every state');
 
 # Everything in our tables, but for what quota keeps about this server (also
-# quota.marks), and what the leases of a restored database begin anew.
+# quota.marks, quota.ledger_folds), and what the leases of a restored database begin anew.
 my $tables = in('app', q{SELECT relname FROM pg_class
-	WHERE relnamespace = 'quota'::regnamespace AND relkind = 'r' AND relname <> 'marks' ORDER BY 1});
+	WHERE relnamespace = 'quota'::regnamespace AND relkind = 'r' AND relname NOT IN ('marks', 'ledger_folds') ORDER BY 1});
 
 sub contents
 {
@@ -100,13 +100,13 @@ sub contents
 	foreach my $table (split /\n/, $tables)
 	{
 		my $new = $table eq 'leases' ? ",ready_at,permit,worker,original_at,claimed_at"
-		  : $table eq 'ledger' ? ',xid' : '';
+		  : $table eq 'ledger' ? ',xid' : $table eq 'ledger_periods' ? ',upto' : '';
 		$all .= "$table:\n"
 		  . in($database, "SELECT to_jsonb(t) - '{created_epoch,changed_epoch,changed_ns$new}'::text[]
 				FROM quota.$table t ORDER BY 1") . "\n";
 	}
 	$all .= in($database, q{SELECT sequencename, last_value FROM pg_sequences
-		WHERE schemaname = 'quota' ORDER BY 1});
+		WHERE schemaname = 'quota' AND sequencename <> 'ledger_folded' ORDER BY 1});
 	return $all;
 }
 

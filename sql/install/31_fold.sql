@@ -1,0 +1,79 @@
+/* What the background worker derives from the ledger: running balances, and the end of each period. */
+
+CREATE INDEX ledger_order ON quota.ledger (account, xid);
+COMMENT ON INDEX quota.ledger_order IS 'Entries of an account in order.';
+
+CREATE TABLE quota.ledger_folds (
+	account uuid NOT NULL,
+	upto xid8 NOT NULL,
+	entries bigint NOT NULL,
+	charged_at timestamptz NOT NULL,
+	period_start timestamptz NOT NULL,
+	period_end timestamptz NOT NULL,
+	posted bigint NOT NULL,
+	held bigint NOT NULL,
+	PRIMARY KEY (account, upto)
+) USING heap;
+CREATE INDEX ledger_folds_end ON quota.ledger_folds (period_end);
+
+COMMENT ON TABLE quota.ledger_folds IS
+'Running balances: what all entries of an account that transactions older than upto have written come to. Written by a background worker, about every 64 entries and at least once for each period with entries; rows are added, never changed. They make a balance known without reading what is older. Derived from quota.ledger and not dumped; without them entries are read.';
+COMMENT ON INDEX quota.ledger_folds_end IS 'Which periods end.';
+COMMENT ON COLUMN quota.ledger_folds.account IS 'As in quota.ledger.';
+COMMENT ON COLUMN quota.ledger_folds.upto IS 'Entries with an xid below it are in this row. None of those can be added any more.';
+COMMENT ON COLUMN quota.ledger_folds.entries IS 'How many they are: the number of the last one.';
+COMMENT ON COLUMN quota.ledger_folds.charged_at IS 'The latest charged_at of theirs.';
+COMMENT ON COLUMN quota.ledger_folds.period_start IS 'Start of the period which that is in.';
+COMMENT ON COLUMN quota.ledger_folds.period_end IS 'End of it.';
+COMMENT ON COLUMN quota.ledger_folds.posted IS 'Units of that period that are used and not held: spent and adjusted, less what was granted and refunded.';
+COMMENT ON COLUMN quota.ledger_folds.held IS 'Units of that period in open holds.';
+
+CREATE SEQUENCE quota.ledger_folded;
+COMMENT ON SEQUENCE quota.ledger_folded IS 'Up to which id a background worker has looked at the ledger.';
+
+CREATE TABLE quota.ledger_periods (
+	account uuid NOT NULL,
+	period_start timestamptz NOT NULL,
+	period_end timestamptz NOT NULL,
+	provider text,
+	limit_name text NOT NULL,
+	tenant text,
+	unit text NOT NULL,
+	amount bigint,
+	posted bigint NOT NULL,
+	held bigint NOT NULL,
+	upto xid8,
+	created_at timestamptz NOT NULL,
+	PRIMARY KEY (account, period_start),
+	CONSTRAINT ledger_periods_order CHECK (period_start OPERATOR(pg_catalog.<) period_end)
+) USING heap;
+
+COMMENT ON TABLE quota.ledger_periods IS
+'Roll-over: one row for each period of an account that had entries and is over. At its start amount went from granted to available, at its end what was left of it (amount - posted - held) from available to lapsed; a debt ends, too. What is held stays so, and is settled in the period it was held in. Written by a background worker once no transaction is open that was when the period ended; no answer depends on it. Rows are never changed.';
+COMMENT ON COLUMN quota.ledger_periods.account IS 'As in quota.ledger.';
+COMMENT ON COLUMN quota.ledger_periods.period_start IS 'First instant of the period. Periods of an account do not overlap: after a change of its calendar the first one starts where the last one has ended.';
+COMMENT ON COLUMN quota.ledger_periods.period_end IS 'First instant after it.';
+COMMENT ON COLUMN quota.ledger_periods.provider IS 'As in quota.ledger.';
+COMMENT ON COLUMN quota.ledger_periods.limit_name IS 'Name of the limit in quota.limits.';
+COMMENT ON COLUMN quota.ledger_periods.tenant IS 'Whose allowance it is; NULL = tenants share it.';
+COMMENT ON COLUMN quota.ledger_periods.unit IS 'Unit of amount, posted and held.';
+COMMENT ON COLUMN quota.ledger_periods.amount IS 'The allowance of the period, as it was configured when this row was written; NULL = there was none, or no such tenant any more.';
+COMMENT ON COLUMN quota.ledger_periods.posted IS 'Units that were used in the period: spent and adjusted, less what was granted and refunded.';
+COMMENT ON COLUMN quota.ledger_periods.held IS 'Units in holds that were open then.';
+COMMENT ON COLUMN quota.ledger_periods.upto IS 'Entries with an xid below it are counted; those of the period that came later are not. NULL in a row that was restored.';
+COMMENT ON COLUMN quota.ledger_periods.created_at IS 'When the row was written.';
+
+CREATE TRIGGER zz_quota_ledger_stamp BEFORE INSERT ON quota.ledger_periods
+	FOR EACH ROW EXECUTE FUNCTION quota.ledger_stamp();
+CREATE TRIGGER ledger_final BEFORE UPDATE OR DELETE ON quota.ledger_periods
+	FOR EACH ROW EXECUTE FUNCTION quota.ledger_refuse();
+CREATE TRIGGER ledger_final_truncate BEFORE TRUNCATE ON quota.ledger_periods
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.ledger_refuse();
+ALTER TABLE quota.ledger_periods ENABLE ALWAYS TRIGGER zz_quota_ledger_stamp;
+ALTER TABLE quota.ledger_periods ENABLE ALWAYS TRIGGER ledger_final;
+ALTER TABLE quota.ledger_periods ENABLE ALWAYS TRIGGER ledger_final_truncate;
+COMMENT ON TRIGGER zz_quota_ledger_stamp ON quota.ledger_periods IS 'Transactions mean nothing in another cluster.';
+COMMENT ON TRIGGER ledger_final ON quota.ledger_periods IS 'Rows are never changed.';
+COMMENT ON TRIGGER ledger_final_truncate ON quota.ledger_periods IS 'Rows are never removed.';
+
+SELECT pg_catalog.pg_extension_config_dump('quota.ledger_periods', '');

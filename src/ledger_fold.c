@@ -1,0 +1,514 @@
+/*
+ * ledger_fold.c
+ *		Running balances of accounts, written in the background.
+ *
+ * THE ORDER OF ENTRIES
+ *
+ * An entry bears the number of its transaction (xid).  The entries of an account are
+ * in order by xid, then id.  Once every transaction older than some number has ended
+ * (a snapshot's xmin says which), the entries of those are all there, and none can
+ * come before or between them: their order, hence the sequence number of each and the
+ * balance after it, is final.  Nobody waits for that, and nothing is written into an
+ * entry.  An entry that is restored from a dump gets the number of the transaction
+ * that inserts it, so it comes after everything that was folded before.
+ *
+ * FOLDS
+ *
+ * A row of quota.ledger_folds says, for an account and such a number (upto), how many
+ * entries there are of transactions older than that, and what those of them come to
+ * that are charged in the latest period.  It is true for ever, so rows are only added,
+ * by the one worker of the database, and readers need no lock: whichever one they
+ * see, they add the entries of transactions that are not older.
+ *
+ * A fold is written when an account has 64 entries or more that are in none, or
+ * entries of another period than its newest fold is of.  So reading a balance costs
+ * one fold, and the entries since: those less than 64, those that came since the
+ * worker ran, and all that came since the oldest open transaction began.  A
+ * transaction that stays open delays folds and nothing else.
+ *
+ * WHICH ACCOUNTS
+ *
+ * The worker reads the ledger by id, from where it has come to, to the first entry
+ * that is not final, and folds the accounts it meets, each up to the horizon and
+ * whatever the ids.  Ids are not in the order of transactions: an entry that becomes
+ * visible behind the position is folded when its account is met next.  The position
+ * is kept in a sequence (quota.ledger_folded): that is as good as a row, without
+ * leaving dead ones, and after a crash or a failed transaction it may well be too far.
+ *
+ * PERIODS
+ *
+ * When a period of an account is over, ledger_period.c closes it: at once where a fold
+ * meets entries of it, else when the time has come (close_due).  An instant counts as
+ * complete when all transactions that were open then have ended: the worker notes an
+ * instant and then which numbers have been given out, and waits for the horizon to
+ * get there.  So month's end waits for open transactions, and no one else does.
+ */
+#include "ledger.h"
+
+#include "access/transam.h"
+#include "credit.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "permit.h"
+#include "row_write.h"
+#include "subxact.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+#include "utils/xid8.h"
+
+#define FOLD_ENTRIES	64		/* in no fold: write one */
+#define MAX_LOOKED		2000	/* entries in one transaction */
+#define MAX_CLOSED		500		/* accounts in one transaction */
+#define MAX_WAIT_US		(24 * 3600 * INT64CONST(1000000))
+
+/* An account with new entries. */
+typedef struct Account
+{
+	uint8		id[QUOTA_ACCOUNT_LEN];
+	const char *provider;
+	const char *limit_name;
+} Account;
+
+/* One transaction of the worker. */
+typedef struct Walk
+{
+	QuotaSlot  *slot;			/* of the database */
+	LedgerHorizon horizon;
+	HTAB	   *accounts;
+	List	   *limits;			/* of KnownLimit */
+	bool		waits;			/* there are entries that are not final */
+	bool		more;			/* there are others that were not looked at */
+	bool		reported;		/* that something failed */
+} Walk;
+
+/* What was looked up of a limit. */
+typedef struct KnownLimit
+{
+	const char *provider;
+	const char *name;
+	bool		found;
+	CreditLimit limit;
+} KnownLimit;
+
+/* What is being done to one account; for subxact_try(). */
+typedef struct Task
+{
+	Walk	   *walk;
+	const Account *account;
+	LedgerPeriod period;		/* to be closed */
+} Task;
+
+/* ---- the horizon ---- */
+
+/* All transactions older than this have ended. */
+static uint64
+oldest_xid(void)
+{
+	TransactionId xmin = GetLatestSnapshot()->xmin;
+	FullTransactionId next = ReadNextFullTransactionId();
+	uint32		epoch = EpochFromFullTransactionId(next);
+
+	if (xmin > XidFromFullTransactionId(next))
+		epoch--;
+	return U64FromFullTransactionId(FullTransactionIdFromEpochAndXid(epoch, xmin));
+}
+
+/* Looks at it, and at what that says of an instant noted earlier. */
+static LedgerHorizon
+look(QuotaSlot *slot)
+{
+	LedgerHorizon horizon;
+
+	if (slot->fold_seen_us == 0)
+	{
+		slot->fold_seen_us = quota_wall_us();
+		slot->fold_seen_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+	}
+	horizon.xid = oldest_xid();
+	if (horizon.xid >= slot->fold_seen_xid)
+	{
+		slot->fold_complete_us = slot->fold_seen_us;
+		slot->fold_seen_us = 0;
+	}
+	horizon.complete_us = Min(slot->fold_complete_us, quota_wall_us());
+	/* the clock was set back */
+	slot->fold_closed_us = Min(slot->fold_closed_us, horizon.complete_us);
+	return horizon;
+}
+
+/* ---- which accounts ---- */
+
+/* Notes the account of an entry. */
+static void
+note_account(Walk *walk, TupleTableSlot *slot)
+{
+	bool		isnull;
+	bool		known;
+	Account    *account =
+		hash_search(walk->accounts,
+					DatumGetUUIDP(slot_getattr(slot, LEDGER_ACCOUNT, &isnull))->data,
+					HASH_ENTER, &known);
+
+	if (known)
+		return;
+	account->provider = row_text(slot, LEDGER_PROVIDER);
+	account->limit_name = row_text(slot, LEDGER_LIMIT_NAME);
+}
+
+/* The id that the ledger was looked at up to. */
+static int64
+read_position(void)
+{
+	QuotaOwner	caller = quota_become_owner();
+	int64		position;
+	bool		isnull;
+
+	SPI_connect();
+	if (SPI_execute("SELECT CASE WHEN is_called THEN last_value ELSE 0 END"
+					" FROM quota.ledger_folded", true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read quota.ledger_folded");
+	position = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+										   SPI_tuptable->tupdesc, 1, &isnull));
+	SPI_finish();
+	quota_become_caller(caller);
+	return position;
+}
+
+/* Notes the accounts of the next entries; returns the id of the last of them. */
+static int64
+find_accounts(Walk *walk, int64 position)
+{
+	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
+	TupleTableSlot *slot = row_slot(ledger);
+	int			looked = 0;
+	ScanKeyData key;
+	RowScan    *scan;
+	bool		in_progress;
+
+	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_INT8GT,
+				Int64GetDatum(position));
+	scan = row_scan_begin(ledger, QUOTA_REL_LEDGER_PKEY, 1, &key);
+	while (looked < MAX_LOOKED && row_scan_next(scan, slot, &in_progress))
+	{
+		walk->waits = in_progress || ledger_xid(slot) >= walk->horizon.xid;
+		if (walk->waits)
+			break;
+		note_account(walk, slot);
+		position = row_int64(slot, LEDGER_ID);
+		looked++;
+	}
+	walk->more = looked == MAX_LOOKED;
+	row_scan_end(scan);
+	row_close(ledger);
+	return position;
+}
+
+/* ---- folding ---- */
+
+/* Both NULL, or the same text. */
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* The limit of an account; NULL when there is no such limit any more. */
+static const CreditLimit *
+limit_of(Walk *walk, const Account *account)
+{
+	KnownLimit *known;
+	ListCell   *cell;
+
+	foreach(cell, walk->limits)
+	{
+		known = lfirst(cell);
+		if (same_text(known->provider, account->provider) &&
+			same_text(known->name, account->limit_name))
+			return known->found ? &known->limit : NULL;
+	}
+	known = palloc(sizeof(KnownLimit));
+	known->provider = account->provider;
+	known->name = account->limit_name;
+	known->found = credit_find_limit(known->provider, known->name, &known->limit);
+	walk->limits = lappend(walk->limits, known);
+	return known->found ? &known->limit : NULL;
+}
+
+/* Adds the period of an instant to those that are listed. */
+static List *
+add_period(List *periods, const Calendar *calendar, TimestampTz at)
+{
+	LedgerPeriod *period;
+	ListCell   *cell;
+
+	foreach(cell, periods)
+	{
+		period = lfirst(cell);
+		if (at >= period->start && at < period->end)
+			return periods;
+	}
+	period = palloc(sizeof(LedgerPeriod));
+	calendar_period(calendar, at, &period->start, &period->end);
+	return lappend(periods, period);
+}
+
+/*
+ * Reads what is not in the account's last fold: counts it in fold, and lists the
+ * periods it is charged in.
+ */
+static List *
+read_new(const Task *task, const Calendar *calendar, LedgerFold *fold)
+{
+	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
+	TupleTableSlot *slot = row_slot(ledger);
+	RowScan    *scan = ledger_scan_xids(ledger, task->account->id, fold->upto,
+										task->walk->horizon.xid);
+	List	   *periods = NIL;
+	bool		in_progress;
+
+	while (row_scan_next(scan, slot, &in_progress))
+	{
+		TimestampTz at = row_int64(slot, LEDGER_CHARGED_AT);
+
+		fold->entries++;
+		fold->charged_at = Max(fold->charged_at, at);
+		periods = add_period(periods, calendar, at);
+	}
+	row_scan_end(scan);
+	row_close(ledger);
+	return periods;
+}
+
+/* Writes the row. */
+static void
+insert_fold(const uint8 *account, const LedgerFold *fold)
+{
+	RowTable   *folds = row_open(QUOTA_REL_FOLDS);
+	RowValues	row = row_values(folds);
+
+	row_set(&row, FOLDS_ACCOUNT, PointerGetDatum(account));
+	row_set(&row, FOLDS_UPTO, FullTransactionIdGetDatum(
+				FullTransactionIdFromU64(fold->upto)));
+	row_set(&row, FOLDS_ENTRIES, Int64GetDatum(fold->entries));
+	row_set(&row, FOLDS_CHARGED_AT, TimestampTzGetDatum(fold->charged_at));
+	row_set(&row, FOLDS_PERIOD_START, TimestampTzGetDatum(fold->period_start));
+	row_set(&row, FOLDS_PERIOD_END, TimestampTzGetDatum(fold->period_end));
+	row_set(&row, FOLDS_POSTED, Int64GetDatum(fold->sum.used - fold->sum.held));
+	row_set(&row, FOLDS_HELD, Int64GetDatum(fold->sum.held));
+	row_insert(folds, &row);
+	row_close(folds);
+}
+
+/* Folds an account, if that is worth it, and closes periods; for subxact_try(). */
+static void
+fold_account(void *arg)
+{
+	const Task *task = arg;
+	const uint8 *account = task->account->id;
+	const CreditLimit *limit = limit_of(task->walk, task->account);
+	LedgerFold	last;
+	LedgerFold	fold;
+	List	   *periods;
+	bool		open = false;
+
+	if (limit == NULL)
+		return;
+	last = ledger_newest_fold(account);
+	fold = last;
+	periods = read_new(task, &limit->calendar, &fold);
+	if (periods == NIL)
+		return;
+	fold.upto = task->walk->horizon.xid;
+	calendar_period(&limit->calendar, fold.charged_at, &fold.period_start,
+					&fold.period_end);
+	if (fold.entries - last.entries >= FOLD_ENTRIES ||
+		fold.period_start != last.period_start ||
+		fold.period_end != last.period_end)
+	{
+		fold.sum = ledger_sum(account, fold.period_start, fold.period_end,
+							  fold.upto, &open);
+		insert_fold(account, &fold);
+	}
+	if (last.upto != 0)
+		periods = add_period(periods, &limit->calendar, last.charged_at);
+	ledger_close(account, limit, periods, &task->walk->horizon);
+}
+
+/* Tells of the first account that failed. */
+static void
+report(Walk *walk, const Account *account, const ErrorData *error)
+{
+	if (!walk->reported)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not fold an account of limit \"%s\", nor perhaps others",
+						account->limit_name),
+				 errdetail("%s", error->message),
+				 errhint("Its balance is read from its entries meanwhile.")));
+	walk->reported = true;
+}
+
+/* Folds what was met. */
+static void
+fold_accounts(Walk *walk)
+{
+	Task		task = {.walk = walk};
+	HASH_SEQ_STATUS status;
+	Account    *account;
+
+	hash_seq_init(&status, walk->accounts);
+	while ((account = hash_seq_search(&status)) != NULL)
+	{
+		ErrorData  *error;
+
+		task.account = account;
+		error = subxact_try(fold_account, &task);
+		if (error)
+			report(walk, account, error);
+	}
+}
+
+/* ---- closing ---- */
+
+/* Closes a period that nothing was written in since; for subxact_try(). */
+static void
+close_period(void *arg)
+{
+	Task	   *task = arg;
+	const CreditLimit *limit = limit_of(task->walk, task->account);
+
+	if (limit != NULL)
+		ledger_close(task->account->id, limit, list_make1(&task->period),
+					 &task->walk->horizon);
+}
+
+/* Periods of folds that have ended, and are not closed, oldest first; SPI's. */
+static SPITupleTable *
+periods_due(const Walk *walk)
+{
+	Oid			types[] = {TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID};
+	Datum		values[3];
+
+	values[0] = TimestampTzGetDatum(walk->slot->fold_closed_us);
+	values[1] = TimestampTzGetDatum(walk->horizon.complete_us);
+	values[2] = Int32GetDatum(MAX_CLOSED);
+	if (SPI_execute_with_args(
+			"SELECT f.account, f.period_start, f.period_end, l.provider, l.limit_name"
+			" FROM quota.ledger_folds AS f, LATERAL"
+			" (SELECT provider, limit_name FROM quota.ledger AS e"
+			" WHERE e.account OPERATOR(pg_catalog.=) f.account LIMIT 1) AS l"
+			" WHERE f.period_end OPERATOR(pg_catalog.>) $1"
+			" AND f.period_end OPERATOR(pg_catalog.<=) $2"
+			" AND NOT EXISTS (SELECT FROM quota.ledger_periods AS p"
+			" WHERE p.account OPERATOR(pg_catalog.=) f.account"
+			" AND p.period_start OPERATOR(pg_catalog.>=) f.period_start)"
+			" ORDER BY f.period_end LIMIT $3",
+			lengthof(types), types, values, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read quota.ledger_folds");
+	return SPI_tuptable;
+}
+
+/* Closes the periods of accounts that nobody touches any more. */
+static void
+close_due(Walk *walk)
+{
+	SPITupleTable *table;
+	QuotaOwner	caller;
+
+	if (walk->horizon.complete_us <= walk->slot->fold_closed_us)
+		return;
+	caller = quota_become_owner();
+	SPI_connect();
+	table = periods_due(walk);
+	quota_become_caller(caller);
+	for (uint64 i = 0; i < table->numvals; i++)
+	{
+		HeapTuple	row = table->vals[i];
+		TupleDesc	desc = table->tupdesc;
+		bool		isnull;
+		Account		account;
+		Task		task = {.walk = walk,.account = &account};
+		ErrorData  *error;
+
+		memcpy(account.id, DatumGetUUIDP(SPI_getbinval(row, desc, 1, &isnull))->data,
+			   QUOTA_ACCOUNT_LEN);
+		task.period.start = DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull));
+		task.period.end = DatumGetTimestampTz(SPI_getbinval(row, desc, 3, &isnull));
+		account.provider = SPI_getvalue(row, desc, 4);
+		account.limit_name = SPI_getvalue(row, desc, 5);
+		error = subxact_try(close_period, &task);
+		if (error)
+			report(walk, &account, error);
+		walk->slot->fold_closed_us = task.period.end - 1;
+	}
+	if (table->numvals == MAX_CLOSED)
+		walk->more = true;
+	else
+		walk->slot->fold_closed_us = walk->horizon.complete_us;
+	SPI_finish();
+}
+
+/* When the next period ends that is not closed, on the quota clock. */
+static int64
+next_end(const Walk *walk)
+{
+	Oid			types[] = {TIMESTAMPTZOID};
+	Datum		values[] = {TimestampTzGetDatum(walk->slot->fold_closed_us)};
+	QuotaOwner	caller = quota_become_owner();
+	int64		next_ns = QUOTA_NEVER;
+
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT period_end FROM quota.ledger_folds"
+							  " WHERE period_end OPERATOR(pg_catalog.>) $1"
+							  " ORDER BY period_end LIMIT 1", 1, types, values,
+							  NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read quota.ledger_folds");
+	if (SPI_processed > 0)
+	{
+		bool		isnull;
+		TimestampTz end = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0],
+															SPI_tuptable->tupdesc, 1,
+															&isnull));
+		TimestampTz now_us = quota_wall_us();
+
+		/* one that is over waits for a transaction */
+		next_ns = quota_now_ns() + (end <= now_us ? LEDGER_FOLD_NS :
+									end - now_us >= MAX_WAIT_US ?
+									MAX_WAIT_US * QUOTA_NS_PER_US :
+									(end - now_us) * QUOTA_NS_PER_US);
+	}
+	SPI_finish();
+	quota_become_caller(caller);
+	return next_ns;
+}
+
+/* See ledger.h. */
+int64
+ledger_fold(uint32 database_slot)
+{
+	Walk		walk = {.slot = &quota_slots[database_slot]};
+	HASHCTL		ctl = {.keysize = QUOTA_ACCOUNT_LEN,.entrysize = sizeof(Account),
+	.hcxt = CurrentMemoryContext};
+	int64		position = read_position();
+	int64		last;
+
+	ledger_take_locks();
+	walk.horizon = look(walk.slot);
+	walk.accounts = hash_create("quota accounts", 256, &ctl,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	last = find_accounts(&walk, position);
+	fold_accounts(&walk);
+	close_due(&walk);
+	if (last != position)
+		DirectFunctionCall2(setval_oid,
+							ObjectIdGetDatum(quota_relation(QUOTA_REL_FOLDED)),
+							Int64GetDatum(last));
+	if (walk.more)
+		return quota_now_ns();
+	return Min(walk.waits ? quota_now_ns() + LEDGER_FOLD_NS : QUOTA_NEVER,
+			   next_end(&walk));
+}

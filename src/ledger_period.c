@@ -1,0 +1,160 @@
+/*
+ * ledger_period.c
+ *		The end of a calendar period: one row of quota.ledger_periods for each period
+ *		of an account that had entries.
+ *
+ * Nothing is decided by these rows: a new period begins with nothing used, for
+ * whoever touches its bucket first (credit_period.c), whether or not there is a row
+ * of the old one.  Holds that are open at its end, and what is written later about
+ * it, stay in the old period, whose row is not changed: it says up to which
+ * transaction it counts.
+ *
+ * There is one writer, the worker of the database; a unique key sees to the rest.
+ * Periods of an account are closed in the order of time and do not overlap: after a
+ * change of its calendar the first one starts where the last one has ended.
+ */
+#include "credit.h"
+
+#include "miscadmin.h"
+#include "row_write.h"
+#include "utils/fmgroids.h"
+#include "utils/timestamp.h"
+#include "utils/xid8.h"
+
+/* Up to when the account's periods are closed. */
+static TimestampTz
+closed_until(RowTable *periods, const uint8 *account)
+{
+	TupleTableSlot *slot = row_slot(periods);
+	TimestampTz until = DT_NOBEGIN;
+	ScanKeyData key;
+	RowScan    *scan;
+	bool		in_progress;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ,
+				PointerGetDatum(account));
+	scan = row_scan_begin(periods, QUOTA_REL_PERIODS_PKEY, 1, &key);
+	if (row_scan_back(scan, slot, &in_progress))
+		until = row_int64(slot, PERIODS_END);
+	row_scan_end(scan);
+	return until;
+}
+
+/* The newest entry of the account, which has one. */
+static LedgerEntry *
+any_entry(const uint8 *account)
+{
+	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
+	TupleTableSlot *slot = row_slot(ledger);
+	LedgerEntry *entry = NULL;
+	ScanKeyData key;
+	RowScan    *scan;
+	bool		in_progress;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ,
+				PointerGetDatum(account));
+	scan = row_scan_begin(ledger, QUOTA_REL_LEDGER_ACCOUNT, 1, &key);
+	while (entry == NULL && row_scan_back(scan, slot, &in_progress))
+		if (!in_progress)
+			entry = ledger_read(slot);
+	row_scan_end(scan);
+	row_close(ledger);
+	return entry;
+}
+
+/*
+ * What the limit of an entry allows the tenant that it names, now.  False when no
+ * call of that tenant meets it.
+ */
+static bool
+find_amount(const LedgerEntry *entry, const CreditLimit *limit, int64 *amount)
+{
+	List	   *providers = entry->provider ? list_make1((void *) entry->provider) :
+		credit_providers();
+	ListCell   *cell;
+
+	foreach(cell, providers)
+	{
+		/* a pattern matches itself; of users and the like anyone will do */
+		QuotaCall	call = {.tenant = entry->tenant,.provider = lfirst(cell),
+		.endpoint = limit->endpoint,.user = "-",.connection = "-",.resource = "-"};
+		const QuotaPlan *plan = quota_plan_unchecked(&call);
+
+		for (int i = 0; plan && i < plan->nterms; i++)
+		{
+			const QuotaTerm *term = &plan->terms[i];
+
+			*amount = term->capacity;
+			if (term->kind == QUOTA_ALLOWANCE &&
+				(term->slot == plan->slot) == (entry->provider != NULL) &&
+				strcmp(term->name, entry->limit_name) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Writes the row of a period. */
+static void
+insert_period(RowTable *periods, const LedgerEntry *entry,
+			  const CreditLimit *limit, const LedgerPeriod *period,
+			  const LedgerHorizon *horizon)
+{
+	RowValues	row = row_values(periods);
+	bool		open = false;
+	LedgerSum	sum = ledger_sum(entry->account, period->start, period->end,
+								 horizon->xid, &open);
+	int64		amount;
+
+	row_set(&row, PERIODS_ACCOUNT, PointerGetDatum(entry->account));
+	row_set(&row, PERIODS_START, TimestampTzGetDatum(period->start));
+	row_set(&row, PERIODS_END, TimestampTzGetDatum(period->end));
+	row_set_text(&row, PERIODS_PROVIDER, entry->provider);
+	row_set_text(&row, PERIODS_LIMIT_NAME, entry->limit_name);
+	row_set_text(&row, PERIODS_TENANT, limit->per_tenant ? entry->tenant : NULL);
+	row_set_text(&row, PERIODS_UNIT, entry->unit);
+	if (find_amount(entry, limit, &amount))
+		row_set(&row, PERIODS_AMOUNT, Int64GetDatum(amount));
+	row_set(&row, PERIODS_POSTED, Int64GetDatum(sum.used - sum.held));
+	row_set(&row, PERIODS_HELD, Int64GetDatum(sum.held));
+	row_set(&row, PERIODS_UPTO, FullTransactionIdGetDatum(
+				FullTransactionIdFromU64(horizon->xid)));
+	row_set(&row, PERIODS_CREATED_AT, TimestampTzGetDatum(quota_wall_us()));
+	ledger_write(periods, &row);
+}
+
+/* list_sort() comparator: by start */
+static int
+compare_periods(const ListCell *a, const ListCell *b)
+{
+	TimestampTz x = ((LedgerPeriod *) lfirst(a))->start;
+	TimestampTz y = ((LedgerPeriod *) lfirst(b))->start;
+
+	return x < y ? -1 : x > y;
+}
+
+/* See credit.h. */
+void
+ledger_close(const uint8 *account, const CreditLimit *limit, List *periods,
+			 const LedgerHorizon *horizon)
+{
+	RowTable   *table = row_open(QUOTA_REL_PERIODS);
+	TimestampTz until = closed_until(table, account);
+	const LedgerEntry *entry = NULL;
+	ListCell   *cell;
+
+	list_sort(periods, compare_periods);
+	foreach(cell, periods)
+	{
+		LedgerPeriod period = *(LedgerPeriod *) lfirst(cell);
+
+		if (period.end > horizon->complete_us || period.end <= until)
+			continue;
+		period.start = Max(period.start, until);
+		if (entry == NULL)
+			entry = any_entry(account);
+		insert_period(table, entry, limit, &period, horizon);
+		until = period.end;
+	}
+	row_close(table);
+}
