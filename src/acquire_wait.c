@@ -64,16 +64,6 @@ is_final(const QuotaVerdict *v, int64 until_ns)
 	return false;
 }
 
-/* The bucket that opens last is short; nothing else is wrong with the call. */
-static bool
-is_short(QuotaReason reason)
-{
-	return reason == QUOTA_RATE_LIMITED ||
-		reason == QUOTA_CONCURRENCY_LIMITED ||
-		reason == QUOTA_RETRY_BUDGET ||
-		reason == QUOTA_QUOTA_EXHAUSTED;
-}
-
 /* The answer as the result of the procedure, in the present memory context. */
 static Datum
 answer_of(const AcquireWait *w, AcquireAnswer *a)
@@ -102,6 +92,7 @@ ask(AcquireWait *w, AcquireAnswer *a, MemoryContext context)
 	if (final && !a->stored && a->verdict.granted == 0 &&
 		a->verdict.reason != QUOTA_SUSPENDED)
 	{
+		asker_end(false);
 		w->args.ask.provisional = false;
 		acquire_ask(&w->args, a);
 	}
@@ -124,22 +115,21 @@ ask_until(AcquireWait *w, MemoryContext context)
 	for (;;)
 	{
 		AcquireAnswer a;
-		const QuotaTerm *term;
 		int64		opens_ns;
 		bool		stands;
 
 		asker_reset(extension);
 		if (ask(w, &a, context))
+		{
+			asker_end(a.verdict.granted > 0);
 			break;
-		term = &a.plan->terms[a.verdict.limiting];
+		}
 		opens_ns = a.verdict.opens_ns;
-		stands = asker_stand(term->slot, a.plan->extension, term->bucket,
-							 is_short(a.verdict.reason));
+		stands = asker_stand(a.plan, &a.verdict);
 		SPI_commit();
 		if (stands)
 			asker_sleep(extension, opens_ns, w->until_ns);
 	}
-	asker_end();
 	SPI_commit();
 }
 
@@ -147,7 +137,7 @@ ask_until(AcquireWait *w, MemoryContext context)
 static void
 end_by_error(int code, Datum arg)
 {
-	asker_end();
+	asker_end(false);
 }
 
 /* quota_acquire_wait(..., timeout, decision): see its COMMENT. */

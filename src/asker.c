@@ -8,13 +8,34 @@
  * names that bucket.  It stands in one list at a time; the list has as many entries
  * at most as there are backends, so it is searched from the front.
  *
- * LINES.  Those that one bucket refuses because it is short are a line: only the
- * first in it asks, when its time has come or something came back.  It leaves the
- * line when it was admitted, gives up, or another bucket is what it waits for, and
- * that wakes the next.  So a release wakes one session, or as many as it serves, and
- * a dear call is not overtaken by cheap ones that came later, as far as they wait
- * here.  Whoever is refused for what it is (anything but a bucket that is short) is
- * in no line: it does not keep those away who may, and watches the time itself.
+ * LINES.  Those of one tenant that one bucket refuses because it is short are a line;
+ * where tenants have no shares of it, those of all tenants are.  Only the first in a
+ * line asks, when its time has come or something came back.  It leaves the line when
+ * it was admitted, gives up, or another bucket is what it waits for, and that wakes
+ * the next.  So a dear call is not overtaken by cheap ones that came later, as far as
+ * they wait here.  Whoever is refused for what it is (class_reserved) is in no line:
+ * it does not keep those away who may, and watches the time itself.
+ *
+ * CLAIMS.  Which tenant is served first is not for the line to say but for their
+ * shares (portion.c).  While somebody stands in a tenant's line the tenant has a claim
+ * on the bucket, of what the first in the line was refused, which does not lapse
+ * (floor_await()): so it gets its share beside those that ask again and again.  The
+ * claim begins when the first one takes its stand, after a refusal by that bucket;
+ * whoever is first from then on has it; and it ends when the last one leaves, which
+ * every session does that is admitted, whose time is over, or that is cancelled or
+ * terminated.  (One that is killed takes all of shared memory with it.)  Whose time is
+ * over leaves before it asks for the last time, so that this refusal leaves a claim as
+ * any other does.  A line exists as long as its claim: neither portion nor bucket is
+ * reclaimed, and where the slot goes all are dismissed before.
+ *
+ * TURNS.  What comes back may be anybody's, so the first of all lines are told.  They
+ * ask one after the other, by the order of shares: who has asked and was refused
+ * passes it on.  Where calls in flight end that goes on until one is refused because
+ * too little is free; the others would be as well.  So a release wakes one session,
+ * or as many as it serves, and one in vain.  What a rate gets back makes the time
+ * of each earlier, so all of them ask.  The same happens when one gives up, as it has
+ * claimed what others may have now.  When one is admitted by a rate the others' times
+ * stay as they are: they had left that to it.
  *
  * NOTHING IS MISSED.  A session asks, stands, and asks again; it sleeps only when
  * it was refused while it stood there for the very bucket that refused it.  What
@@ -36,6 +57,7 @@
 #include "catalog.h"
 #include "clock.h"
 #include "error.h"
+#include "floor.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "waiter_list.h"
@@ -49,9 +71,9 @@ asker_slot_init(uint32 slot)
 	dlist_init(&quota_slots[slot].askers);
 }
 
-/* The first in the line of the bucket, NULL = nobody. */
+/* The first in the line, NULL = nobody. */
 static QuotaWaiter *
-first_in_line(uint32 slot, uint32 bucket)
+first_in_line(uint32 slot, uint32 bucket, uint32 portion)
 {
 	dlist_iter	iter;
 
@@ -59,10 +81,69 @@ first_in_line(uint32 slot, uint32 bucket)
 	{
 		QuotaWaiter *w = dlist_container(QuotaWaiter, asker_node, iter.cur);
 
-		if (w->asks_bucket == bucket && w->in_line)
+		if (w->asks_bucket == bucket && w->asks_portion == portion && w->in_line)
 			return w;
 	}
 	return NULL;
+}
+
+/* Wakes one. */
+static void
+wake(QuotaWaiter *w)
+{
+	if (w)
+		SetLatch(w->latch);
+}
+
+/* By what its tenant has had of the bucket. */
+static fair_time
+turn_of(const QuotaWaiter *w)
+{
+	return w->asks_portion == QUOTA_NO_INDEX ? 0
+		: quota_portions[w->asks_portion].portion.turn;
+}
+
+/* Of those that were told it is the turn of one, whose line has been told with it. */
+static void
+pass_on(uint32 slot, uint32 bucket)
+{
+	QuotaWaiter *next = NULL;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &quota_slots[slot].askers)
+	{
+		QuotaWaiter *w = dlist_container(QuotaWaiter, asker_node, iter.cur);
+
+		if (w->told && w->asks_bucket == bucket &&
+			(next == NULL || turn_of(w) < turn_of(next)))
+			next = w;
+	}
+	if (next == NULL)
+		return;
+	dlist_foreach(iter, &quota_slots[slot].askers)
+	{
+		QuotaWaiter *w = dlist_container(QuotaWaiter, asker_node, iter.cur);
+
+		if (w->asks_bucket == bucket && w->asks_portion == next->asks_portion)
+			w->told = false;
+	}
+	next->asking = true;
+	wake(next);
+}
+
+/* All in the lines of the bucket have something to ask for, or not any more. */
+static void
+tell(uint32 slot, uint32 bucket, bool told)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &quota_slots[slot].askers)
+	{
+		QuotaWaiter *w = dlist_container(QuotaWaiter, asker_node, iter.cur);
+
+		if (w->asks_bucket == bucket)
+			w->told = told && w->in_line;
+	}
 }
 
 /* See asker.h. */
@@ -70,18 +151,19 @@ void
 asker_wake(uint32 bucket)
 {
 	uint32		slot = quota_buckets[bucket].entry.owner;
-	bool		told = false;
 	dlist_iter	iter;
 
+	if (dlist_is_empty(&quota_slots[slot].askers))
+		return;
 	dlist_foreach(iter, &quota_slots[slot].askers)
 	{
 		QuotaWaiter *w = dlist_container(QuotaWaiter, asker_node, iter.cur);
 
-		if (w->asks_bucket != bucket || (w->in_line && told))
-			continue;
-		told |= w->in_line;
-		SetLatch(w->latch);
+		if (w->asks_bucket == bucket && !w->in_line)
+			wake(w);
 	}
+	tell(slot, bucket, true);
+	pass_on(slot, bucket);
 }
 
 /* The first of those who have still to answer a roll-call, NULL = nobody. */
@@ -98,14 +180,6 @@ first_called(uint32 slot)
 			return w;
 	}
 	return NULL;
-}
-
-/* Wakes one. */
-static void
-wake(QuotaWaiter *w)
-{
-	if (w)
-		SetLatch(w->latch);
 }
 
 /* See asker.h. */
@@ -133,14 +207,48 @@ asker_dismiss(uint32 slot)
 	}
 }
 
-/* It waits for the bucket no more: the next in its line is the first now. */
+/* What the line claims is what its first one was refused. */
 static void
-leave_line(QuotaWaiter *w)
+claim(uint32 slot, uint32 bucket, uint32 portion)
 {
+	QuotaWaiter *first = first_in_line(slot, bucket, portion);
+
+	floor_await(portion, first ? first->asks_units : 0);
+}
+
+/*
+ * It waits for the bucket no more: the next in its line is the first now.  Others may
+ * have what it claimed, unless it has got that; of calls in flight more may be free.
+ */
+static void
+leave_line(QuotaWaiter *w, bool admitted)
+{
+	uint32		bucket = w->asks_bucket;
+
 	if (!w->in_line)
 		return;
-	w->in_line = false;
-	wake(first_in_line(w->asks_slot, w->asks_bucket));
+	w->in_line = w->told = false;
+	claim(w->asks_slot, bucket, w->asks_portion);
+	wake(first_in_line(w->asks_slot, bucket, w->asks_portion));
+	if (w->asks_portion != QUOTA_NO_INDEX &&
+		(!admitted || quota_buckets[bucket].kind == QUOTA_CONCURRENCY))
+		asker_wake(bucket);
+	else if (w->asking)
+		pass_on(w->asks_slot, bucket);
+	w->asking = false;
+}
+
+/* It has asked for what came back, and was refused. */
+static void
+answer_told(QuotaWaiter *w, QuotaReason reason)
+{
+	if (!w->asking)
+		return;
+	w->asking = false;
+	if (reason == QUOTA_CONCURRENCY_LIMITED)
+		tell(w->asks_slot, w->asks_bucket, false);
+	else
+		pass_on(w->asks_slot, w->asks_bucket);
 }
 
 /* It has asked: if that was for a roll-call, it is the turn of the next. */
@@ -158,7 +266,7 @@ static bool
 is_its_turn(QuotaWaiter *w)
 {
 	return !w->asks || !w->in_line ||
-		first_in_line(w->asks_slot, w->asks_bucket) == w ||
+		first_in_line(w->asks_slot, w->asks_bucket, w->asks_portion) == w ||
 		first_called(w->asks_slot) == w;
 }
 
@@ -179,7 +287,8 @@ asker_begin(void)
 
 	w->database = MyDatabaseId;
 	w->latch = MyLatch;
-	w->asks = w->in_line = w->called = w->answering = false;
+	w->asks = w->in_line = false;
+	w->called = w->answering = w->told = w->asking = false;
 	w->asks_slot = QUOTA_NO_INDEX;
 	pg_atomic_write_u32(&w->check, 1);
 	pg_atomic_exchange_u32(&w->state, WAITER_WAITING);	/* full barrier */
@@ -213,7 +322,7 @@ asker_reset(Oid extension)
 
 /* Out of the list it stands in. */
 static void
-leave(QuotaWaiter *w)
+leave(QuotaWaiter *w, bool admitted)
 {
 	LWLock	   *lock;
 
@@ -223,7 +332,7 @@ leave(QuotaWaiter *w)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (w->asks)
 	{
-		leave_line(w);
+		leave_line(w, admitted);
 		dlist_delete(&w->asker_node);
 		w->asks = w->called = false;
 		answer_roll(w);
@@ -232,32 +341,68 @@ leave(QuotaWaiter *w)
 	w->asks_slot = QUOTA_NO_INDEX;
 }
 
+/* The bucket is short; nothing else is wrong with the call. */
+static bool
+is_short(QuotaReason reason)
+{
+	return reason == QUOTA_RATE_LIMITED || reason == QUOTA_CONCURRENCY_LIMITED ||
+		reason == QUOTA_RETRY_BUDGET || reason == QUOTA_QUOTA_EXHAUSTED;
+}
+
+/* What the term that opens last was asked for. */
+static int64
+units_refused(const QuotaVerdict *v)
+{
+	for (int i = 0; i < v->nexhausted; i++)
+		if (v->exhausted[i].term == v->limiting)
+			return v->exhausted[i].needed;
+	return 0;
+}
+
+/* Takes its stand where it was refused, at the end of the list unless it is in it. */
+static void
+take_stand(QuotaWaiter *w, const QuotaTerm *term, uint32 portion, bool in_line)
+{
+	if (w->asks)
+		leave_line(w, false);
+	else
+		dlist_push_tail(&quota_slots[term->slot].askers, &w->asker_node);
+	w->asks = true;
+	w->asks_slot = term->slot;
+	w->asks_bucket = term->bucket;
+	w->asks_portion = portion;
+	w->in_line = in_line;
+}
+
 /* See asker.h. */
 bool
-asker_stand(uint32 slot, Oid extension, uint32 bucket, bool in_line)
+asker_stand(const QuotaPlan *plan, const QuotaVerdict *v)
 {
 	QuotaWaiter *w = self();
-	QuotaSlot  *s = &quota_slots[slot];
+	const QuotaTerm *term = &plan->terms[v->limiting];
+	QuotaSlot  *s = &quota_slots[term->slot];
+	uint32		portion;
+	bool		in_line;
 	bool		stood;
 
-	if (w->asks_slot != slot)
-		leave(w);
+	if (w->asks_slot != term->slot)
+		leave(w, false);
 	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
-	stood = w->asks && w->asks_bucket == bucket && w->in_line == in_line;
+	portion = floor_portion(plan, term, v->reason);
+	in_line = portion != QUOTA_NO_INDEX || is_short(v->reason);
+	stood = w->asks && w->asks_bucket == term->bucket &&
+		w->asks_portion == portion && w->in_line == in_line;
 	/* a slot that was swept meanwhile has no list */
-	if (!stood && s->entry.used && s->extension == extension)
-	{
-		if (w->asks)
-			leave_line(w);
-		else
-			dlist_push_tail(&s->askers, &w->asker_node);
-		w->asks = true;
-		w->asks_slot = slot;
-		w->asks_bucket = bucket;
-		w->in_line = in_line;
-	}
+	if (!stood && s->entry.used && s->extension == plan->extension)
+		take_stand(w, term, portion, in_line);
 	if (w->asks)
+	{
+		w->asks_units = units_refused(v);
+		if (w->in_line)
+			claim(term->slot, term->bucket, portion);
+		answer_told(w, v->reason);
 		answer_roll(w);
+	}
 	LWLockRelease(&s->lock);
 	return stood;
 }
@@ -311,10 +456,10 @@ asker_sleep(Oid extension, int64 at_ns, int64 until_ns)
 
 /* See asker.h. */
 void
-asker_end(void)
+asker_end(bool admitted)
 {
 	QuotaWaiter *w = self();
 
-	leave(w);
+	leave(w, admitted);
 	pg_atomic_write_u32(&w->state, WAITER_GONE);
 }

@@ -6,7 +6,7 @@
 #ifndef QUOTA_ASKER_H
 #define QUOTA_ASKER_H
 
-#include "shmem.h"
+#include "decide.h"
 
 /* Of a new slot, whose lock is held. */
 extern void asker_slot_init(uint32 slot);
@@ -29,11 +29,10 @@ extern void asker_begin(void);
 extern void asker_reset(Oid extension);
 
 /*
- * The bucket of this slot has refused its call.  False when it did not stand there
- * for that: something may have come back meanwhile, so it is to ask again.  In line:
- * it is the turn of those behind when it has been admitted, not before.
+ * The call was refused.  False when it did not stand where that was already: something
+ * may have come back meanwhile, so it is to ask again.
  */
-extern bool asker_stand(uint32 slot, Oid extension, uint32 bucket, bool in_line);
+extern bool asker_stand(const QuotaPlan *plan, const QuotaVerdict *v);
 
 /*
  * Sleeps until it is woken and its turn, or until until_ns of real time; if it is the
@@ -42,7 +41,10 @@ extern bool asker_stand(uint32 slot, Oid extension, uint32 bucket, bool in_line)
  */
 extern void asker_sleep(Oid extension, int64 at_ns, int64 until_ns);
 
-/* It does not wait any more.  Harmless when it does not; doesn't throw. */
-extern void asker_end(void);
+/*
+ * It does not wait any more, as it was admitted or for some other reason.  Harmless
+ * when it does not; doesn't throw.
+ */
+extern void asker_end(bool admitted);
 
 #endif							/* QUOTA_ASKER_H */

@@ -109,16 +109,6 @@ meets_shared(const QuotaPlan *plan, int i, const TermState *s)
 		quota_term_binds(term);
 }
 
-/* Makes one key of two; both are as good as random. */
-static void
-mix_key(QuotaKey *key, const QuotaKey *part)
-{
-	key->w[0] = (key->w[0] << 7 | key->w[0] >> 57) * UINT64CONST(0x9E3779B97F4A7C15)
-		+ part->w[0];
-	key->w[1] = (key->w[1] << 7 | key->w[1] >> 57) * UINT64CONST(0xC2B2AE3D27D4EB4F)
-		+ part->w[1];
-}
-
 /* Names the line of calls that meet the same shared buckets as this one. */
 static void
 name_line(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
@@ -129,7 +119,7 @@ name_line(const QuotaPlan *plan, const TermState *states, const QuotaAsk *ask,
 	for (int i = 0; i < plan->nterms; i++)
 		if (meets_shared(plan, i, &states[i]))
 		{
-			mix_key(&v->line_key, &plan->terms[i].key);
+			quota_key_mix(&v->line_key, &plan->terms[i].key);
 			v->meets_shared = true;
 		}
 }
@@ -307,13 +297,20 @@ plan_is_usable(const QuotaPlan *plan)
 		quota_plan_is_current(plan);
 }
 
+/* It is not only looked at. */
+static bool
+is_asked(const QuotaAsk *ask)
+{
+	return !ask->dry || ask->is_job;
+}
+
 /* The verdict is one for the statistics. */
 static bool
 is_counted(const QuotaAsk *ask, const QuotaVerdict *v)
 {
 	if (v->granted > 0)
 		return !ask->dry;
-	return (!ask->dry || ask->is_job) &&
+	return is_asked(ask) &&
 		(!ask->provisional || v->reason == QUOTA_SUSPENDED);
 }
 
@@ -367,11 +364,11 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	}
 	v->remaining = plan->suspended ? 0
 		: possible == QUOTA_NEVER ? QUOTA_NEVER : possible - v->granted;
+	if (v->granted == 0 && !plan->suspended && is_asked(ask))
+		floor_refused(plan, states, least, now_ns);
 	if (is_counted(ask, v))
 	{
 		outcome_count(plan, states, v, now_ns);
-		if (v->granted == 0 && !plan->suspended)
-			floor_refused(plan, states, least, now_ns);
 		if (v->limiting >= 0 && v->granted == 0 && !ask->is_job)
 			spread_refusal(&plan->terms[v->limiting], &states[v->limiting],
 						   least, now_ns, v);

@@ -108,8 +108,8 @@ typedef struct TermState
 	int64		cost;			/* units one call costs */
 	int64		level;			/* units free; negative = debt */
 	int64		fit;			/* calls that fit now; QUOTA_NEVER = any number */
-	int64		within;			/* so many are within the tenant's share, others */
-	int64		leave_over;		/* must leave so many units */
+	int64		within;			/* so many are within the tenant's share; for others
+								 * see floor_leave_over() */
 	int64		leave;			/* units that calls must leave, and until when */
 	int64		until_ns;		/* they must wait anyway; PG_INT64_MIN = not: */
 	QuotaReason floor_reason;	/* for this */

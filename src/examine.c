@@ -200,9 +200,10 @@ calls_that_fit(const QuotaBucket *b, const TermState *s, int64 leave)
 	return Max(s->level - leave, 0) / s->cost;
 }
 
-/* The same of what it may take now, of a term that costs something. */
+/* The same of what it may take now of n calls, of a term that costs something. */
 static int64
-calls_admitted(const TermState *s, int64 now_ns)
+calls_admitted(const QuotaPlan *plan, const QuotaTerm *term, const TermState *s,
+			   int n, int64 now_ns)
 {
 	const QuotaBucket *b = &quota_buckets[s->bucket];
 	int64		fit;
@@ -213,7 +214,7 @@ calls_admitted(const TermState *s, int64 now_ns)
 	fit = calls_that_fit(b, s, s->leave);
 	if (fit <= s->within)
 		return fit;
-	over = calls_that_fit(b, s, s->leave_over);
+	over = calls_that_fit(b, s, floor_leave_over(plan, term, s, n, now_ns));
 	return Max(s->within, over);
 }
 
@@ -343,7 +344,7 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 		return DECIDE_FULL;
 	floor_look(plan, term, ask, s, n, now_ns);
 	if (s->cost > 0)
-		s->fit = calls_admitted(s, now_ns);
+		s->fit = calls_admitted(plan, term, s, n, now_ns);
 	if ((s->fit < ask->n || ask->dry) &&
 		credit_lapse_due(&quota_buckets[s->bucket], now_ns))
 	{

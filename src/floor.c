@@ -48,17 +48,6 @@ is_shared_out(const QuotaTerm *term, const TermState *s)
 
 /* ---- portions as objects ---- */
 
-/* Of a tenant at a bucket; both are as good as random. */
-static QuotaKey
-portion_key(const QuotaKey *bucket, const QuotaKey *tenant)
-{
-	QuotaKey	key;
-
-	key.w[0] = bucket->w[0] * UINT64CONST(0x9E3779B97F4A7C15) + tenant->w[0];
-	key.w[1] = bucket->w[1] * UINT64CONST(0xC2B2AE3D27D4EB4F) + tenant->w[1];
-	return key;
-}
-
 /* The index still names the portion with this key. */
 static bool
 portion_is(uint32 index, uint32 owner, const QuotaKey *key)
@@ -95,7 +84,8 @@ floor_resolve(const QuotaPlan *plan, QuotaTerm *term, const QuotaAsk *ask,
 	s->portion = QUOTA_NO_INDEX;
 	if (!is_shared_out(term, s))
 		return true;
-	key = portion_key(&term->key, &plan->tenant_key);
+	key = term->key;
+	quota_key_mix(&key, &plan->tenant_key);
 	if (!portion_is(term->portion, term->slot, &key))
 		term->portion = quota_find_portion(&key, term->slot);
 	if (term->portion == QUOTA_NO_INDEX && (!ask->dry || ask->is_job))
@@ -161,6 +151,7 @@ floor_reclaim(uint32 portion, int64 now_ns)
 	QuotaBucket *b = &quota_buckets[p->bucket];
 
 	if (pg_atomic_read_u32(&p->pins) > 0 || p->portion.in_flight > 0 ||
+		p->portion.waits > 0 ||
 		(p->portion.listed &&
 		 now_ns - p->portion.asked_ns < b->portion_rules.window_ns))
 		return false;
@@ -271,7 +262,8 @@ look_at_portion(const QuotaPlan *plan, const QuotaTerm *term, TermState *s,
 		? portion_stand(&b->portions, p, plan->weight_milli, &b->portion_rules,
 						term->meter.rate, term->capacity, s->cost, n, now_ns)
 		: portion_flight_stand(&b->portions, p, plan->weight_milli,
-							   &b->portion_rules, term->capacity, s->cost, n);
+							   &b->portion_rules, term->capacity, s->cost, n,
+							   now_ns);
 }
 
 /* See floor.h. */
@@ -298,9 +290,22 @@ floor_look(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
 	if (s->stand.leave > s->leave || s->stand.until_ns > Max(s->until_ns, now_ns))
 		s->floor_reason = QUOTA_SHARE_EXCEEDED;
 	s->within = s->stand.within;
-	s->leave_over = Max(s->leave, s->stand.leave_over);
 	s->leave = Max(s->leave, s->stand.leave);
 	s->until_ns = Max(s->until_ns, s->stand.until_ns);
+}
+
+/* See floor.h. */
+int64
+floor_leave_over(const QuotaPlan *plan, const QuotaTerm *term, const TermState *s,
+				 int n, int64 now_ns)
+{
+	const QuotaBucket *b = &quota_buckets[s->bucket];
+
+	if (!quota_is_rate(term->kind))
+		return term->capacity;
+	return Max(s->leave, portion_leave_over(&b->portions, portion_at(s->portion),
+											&b->portion_rules, term->meter.rate,
+											term->capacity, s->cost, n, now_ns));
 }
 
 /* See floor.h. */
@@ -371,6 +376,29 @@ floor_refused(const QuotaPlan *plan, const TermState *states, int n,
 			portion_flight_refuse(&b->portions, portion_at(s->portion),
 								  plan->weight_milli, s->cost * n, now_ns);
 	}
+}
+
+/* See floor.h. */
+uint32
+floor_portion(const QuotaPlan *plan, const QuotaTerm *term, QuotaReason reason)
+{
+	QuotaKey	key = term->key;
+
+	if (!term->is_portioned || !wants_share(reason))
+		return QUOTA_NO_INDEX;
+	quota_key_mix(&key, &plan->tenant_key);
+	return quota_find_portion(&key, term->slot);
+}
+
+/* See floor.h. */
+void
+floor_await(uint32 portion, int64 units)
+{
+	const QuotaPortion *p = &quota_portions[portion];
+
+	if (portion != QUOTA_NO_INDEX)
+		portion_await(&quota_buckets[p->bucket].portions, portion_at(portion),
+					  quota_tenants[p->tenant].weight_milli, units);
 }
 
 /* See floor.h. */

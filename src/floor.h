@@ -20,6 +20,9 @@ extern bool floor_resolve(const QuotaPlan *plan, QuotaTerm *term,
 /* Fills in what n calls must leave, and until when they must wait anyway. */
 extern void floor_look(const QuotaPlan *plan, const QuotaTerm *term,
 					   const QuotaAsk *ask, TermState *s, int n, int64 now_ns);
+/* What n calls must leave when the last is beyond the tenant's share. */
+extern int64 floor_leave_over(const QuotaPlan *plan, const QuotaTerm *term,
+							  const TermState *s, int n, int64 now_ns);
 /* When n calls of a rate are admitted if nobody asks meanwhile, at the latest. */
 extern int64 floor_wait(const QuotaPlan *plan, const QuotaTerm *term,
 						const QuotaAsk *ask, const TermState *s, int n,
@@ -27,6 +30,12 @@ extern int64 floor_wait(const QuotaPlan *plan, const QuotaTerm *term,
 /* The calls were refused: by what others go. */
 extern void floor_refused(const QuotaPlan *plan, const TermState *states,
 						  int n, int64 now_ns);
+/*
+ * The tenant's portion of what the term keeps, as far as a call that it has refused
+ * for this reason wants its share of that; QUOTA_NO_INDEX: of nothing.
+ */
+extern uint32 floor_portion(const QuotaPlan *plan, const QuotaTerm *term,
+							QuotaReason reason);
 /* n calls are charged to the term. */
 extern void floor_taken(const QuotaPlan *plan, const QuotaTerm *term,
 						const TermState *s, int n, int64 now_ns);
@@ -37,6 +46,11 @@ extern void floor_taken(const QuotaPlan *plan, const QuotaTerm *term,
 extern void floor_returned(uint32 portion, int64 units);
 /* So many units are in flight no more. */
 extern void floor_landed(uint32 portion, int64 units);
+/*
+ * The first session of the tenant that waits for it was refused so many; 0: none waits
+ * any more.  While one does, neither portion nor bucket is forgotten.
+ */
+extern void floor_await(uint32 portion, int64 units);
 extern void floor_pin(uint32 portion);
 extern void floor_unpin(uint32 portion);	/* no lock needed */
 

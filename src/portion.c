@@ -41,22 +41,17 @@
  * lone tenant gets everything, all that the limit holds included.  Whoever wakes
  * then finds it as empty as it is.
  *
- * CALLS IN FLIGHT have no rate.  A share is the capacity by weight over the weights
- * of who asked within the window or has calls in flight.  Who is within its share
- * may take what is free, anybody else while nobody with less in flight by weight
- * has a claim.  As places are given back, that gives them to who lacks them; what a
- * tenant wants no more is free for others when its claim has lapsed.
+ * Calls in flight: portion_flight.c.
  *
  * What limits the error: times are in whole nanoseconds, shares in 2^-48 units for
  * a weight of 1, and what a division leaves is carried.
  */
 #include "portion.h"
 
+#include "portion_active.h"
 #include "portion_claims.h"
 
 #include <stddef.h>
-
-#define SCALE (((fair_time) 1000) << 48)
 
 /* More than any limit refills by within a window is no limit. */
 #define EARNED_MAX ((fair_time) 1 << 60)
@@ -66,109 +61,6 @@
 
 /* See next_turn(). */
 #define LEAD_MOST 4
-
-/* Share or service of one tenant, by its weight. */
-static fair_time
-by_weight(int64_t units, int64_t weight_milli)
-{
-	return units * SCALE / weight_milli;
-}
-
-/* ---- who is active ---- */
-
-/* It counts in the weights, or no longer. */
-static void
-set_weight(Portions *ps, Portion *p, int64_t weight_milli, bool weighs)
-{
-	if (p->weighs)
-		ps->weight -= p->weight_milli;
-	p->weight_milli = weight_milli;
-	p->weighs = weighs;
-	if (weighs)
-		ps->weight += weight_milli;
-}
-
-/* Out of the order of asking. */
-static void
-unlist(Portions *ps, Portion *p)
-{
-	if (!p->listed)
-		return;
-	*(p->older ? &p->older->newer : &ps->oldest) = p->newer;
-	*(p->newer ? &p->newer->older : &ps->newest) = p->older;
-	p->older = p->newer = NULL;
-	p->listed = false;
-}
-
-/* It has not asked within the window. */
-static void
-leave(Portions *ps, Portion *p)
-{
-	claims_remove(ps, p);
-	unlist(ps, p);
-	for (int i = 0; i < 2; i++)
-		if (ps->refused[i] == p)
-			ps->refused[i] = NULL;
-	if (p->in_flight == 0)
-		set_weight(ps, p, p->weight_milli, false);
-}
-
-/* It asks now.  Who comes back starts with one call. */
-static void
-ask(Portions *ps, Portion *p, int64_t weight_milli, int64_t now_ns)
-{
-	claims_remove(ps, p);
-	if (!p->weighs && p->used < ps->share_now)
-		p->used = ps->share_now;
-	set_weight(ps, p, weight_milli, true);
-	unlist(ps, p);
-	p->older = ps->newest;
-	*(ps->newest ? &ps->newest->newer : &ps->oldest) = p;
-	ps->newest = p;
-	p->listed = true;
-	p->asked_ns = now_ns;
-}
-
-/* It was refused: who else asks has to heed its share. */
-static void
-note_refused(Portions *ps, const Portion *p, int64_t now_ns)
-{
-	if (ps->refused[0] != p)
-	{
-		ps->refused[1] = ps->refused[0];
-		ps->refused_ns[1] = ps->refused_ns[0];
-		ps->refused[0] = p;
-	}
-	ps->refused_ns[0] = now_ns;
-}
-
-/* When the last other tenant was refused; INT64_MIN = none within the window. */
-static int64_t
-others_refused_ns(const Portions *ps, const Portion *p, int64_t window_ns,
-				  int64_t now_ns)
-{
-	for (int i = 0; i < 2; i++)
-		if (ps->refused[i] != NULL && ps->refused[i] != p &&
-			now_ns - ps->refused_ns[i] < window_ns)
-			return ps->refused_ns[i];
-	return INT64_MIN;
-}
-
-/* The weights, with the tenant's. */
-static int64_t
-weight_with(const Portions *ps, const Portion *p, int64_t weight_milli)
-{
-	return ps->weight + weight_milli -
-		(p != NULL && p->weighs ? p->weight_milli : 0);
-}
-
-/* The tenant's part of all, of 1000000. */
-static int64_t
-share_of_all(const Portions *ps, const Portion *p, int64_t weight_milli)
-{
-	return (int64_t) ((fair_time) weight_milli * 1000000 /
-					  weight_with(ps, p, weight_milli));
-}
 
 /* ---- shares ---- */
 
@@ -186,8 +78,8 @@ grow(Portions *ps, BucketRate rate, bool scarce, int64_t now_ns)
 	if (ps->weight <= 0)
 		return;
 	earned = total / rate.den;
-	earned = earned >= EARNED_MAX ? EARNED_MAX * SCALE
-		: earned * SCALE + total % rate.den * SCALE / rate.den;
+	earned = earned >= EARNED_MAX ? EARNED_MAX * PORTION_SCALE
+		: earned * PORTION_SCALE + total % rate.den * PORTION_SCALE / rate.den;
 	earned = scarce ? earned / 8 * GUARANTEED : earned;
 	earned += ps->carry;
 	ps->share_now += earned / ps->weight;
@@ -205,7 +97,10 @@ portions_settle(Portions *ps, const PortionRules *rules, BucketRate rate,
 		   now_ns - ps->oldest->asked_ns >= rules->window_ns)
 	{
 		grow(ps, rate, scarce, ps->oldest->asked_ns + rules->window_ns);
-		leave(ps, ps->oldest);
+		if (ps->oldest->waits > 0)
+			portions_renew(ps, ps->oldest, now_ns);
+		else
+			portions_leave(ps, ps->oldest);
 	}
 	grow(ps, rate, scarce, now_ns);
 }
@@ -215,7 +110,7 @@ static fair_time
 share_used(const Portions *ps, const Portion *p, int64_t weight_milli,
 		   const PortionRules *rules, int64_t cost)
 {
-	fair_time	saved = by_weight(rules->ahead, weight_with(ps, p, weight_milli)) -
+	fair_time	saved = by_weight(rules->ahead, portions_weight(ps, p, weight_milli)) -
 		by_weight(cost, weight_milli);
 	fair_time	least = ps->share_now - (saved > 0 ? saved : 0);
 
@@ -248,18 +143,11 @@ calls_within(const Portions *ps, const Portion *p, int64_t weight_milli,
 
 /* ---- turns ---- */
 
-/* The turn of a call made now. */
-static fair_time
-turn_of(const Portions *ps, const Portion *p)
-{
-	return p == NULL || p->turn < ps->turn_now ? ps->turn_now : p->turn;
-}
-
 /* Claims of those whose turn is sooner; who has been passed joins at turn_now. */
 static ClaimsBefore
 sooner(const Portions *ps, const Portion *p)
 {
-	ClaimsBefore none = {0, INT64_MIN};
+	ClaimsBefore none = {0, 0, INT64_MIN};
 
 	return p == NULL || p->turn <= ps->turn_now ? none
 		: claims_before(ps, p->turn);
@@ -273,7 +161,7 @@ static fair_time
 first_turn(const Portions *ps, const Portion *p, BucketRate rate, int64_t cost,
 		   int64_t now_ns)
 {
-	fair_time	turn = turn_of(ps, p);
+	fair_time	turn = portions_turn(ps, p);
 	int64_t		round_ns;
 	const Portion *first;
 
@@ -295,6 +183,13 @@ portion_refill_ns(BucketRate rate, int64_t units)
 
 /* ---- asking, for a rate ---- */
 
+/* The later of two instants. */
+static int64_t
+later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
 /*
  * The stand of n calls that must leave the reserve, or need not.  A limit that is
  * full refills no more, so one call less than that is as much as anybody must leave.
@@ -306,18 +201,20 @@ stand(const Portions *ps, const Portion *p, int64_t reserve, BucketRate rate,
 	PortionStand s = {.over = reserve > 0, .leave = reserve, .until_ns = INT64_MIN};
 	ClaimsBefore before = sooner(ps, p);
 	int64_t		room = capacity - cost * (n + 1);
-	int64_t		recent_ns;
 
 	room = room > 0 ? room : 0;
-	if (before.units > 0)
-	{
-		recent_ns = before.newest_ns + portion_refill_ns(rate, cost) + 1;
-		s.leave += before.units;
-		if (recent_ns > now_ns && s.leave > room)
-			s.until_ns = recent_ns;
-	}
-	if (s.leave > room)
-		s.leave = room;
+	s.leave += before.units;
+	if (s.leave <= room)
+		return s;
+	s.leave = room;
+	if (before.newest_ns != INT64_MIN)
+		s.until_ns = before.newest_ns + portion_refill_ns(rate, cost) + 1;
+	/* those that wait will come for all of it */
+	if (before.lasting > 0)
+		s.until_ns = later(s.until_ns,
+						   now_ns + portion_refill_ns(rate, before.lasting) + 1);
+	if (s.until_ns <= now_ns)
+		s.until_ns = INT64_MIN;
 	return s;
 }
 
@@ -327,7 +224,7 @@ portion_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
 			  const PortionRules *rules, BucketRate rate, int64_t capacity,
 			  int64_t cost, int64_t n, int64_t now_ns)
 {
-	bool		wanted = others_refused_ns(ps, p, rules->window_ns, now_ns) != INT64_MIN;
+	bool		wanted = portions_refused_ns(ps, p, rules->window_ns, now_ns) != INT64_MIN;
 	int64_t		within = wanted
 		? calls_within(ps, p, weight_milli, rules, cost) : INT64_MAX;
 	bool		over = n > within;
@@ -335,11 +232,18 @@ portion_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
 						   now_ns);
 
 	s.within = within;
-	s.leave_over = over || !wanted ? s.leave
-		: stand(ps, p, rules->reserve, rate, capacity, cost, n, now_ns).leave;
-	s.share = share_of_all(ps, p, weight_milli);
+	s.share = portions_share(ps, p, weight_milli);
 	s.first = first_turn(ps, p, rate, cost, now_ns);
 	return s;
+}
+
+/* See portion.h. */
+int64_t
+portion_leave_over(const Portions *ps, const Portion *p, const PortionRules *rules,
+				   BucketRate rate, int64_t capacity, int64_t cost, int64_t n,
+				   int64_t now_ns)
+{
+	return stand(ps, p, rules->reserve, rate, capacity, cost, n, now_ns).leave;
 }
 
 /* Until n calls fit that leave so much, and s allows; "from" ns from now at least. */
@@ -363,7 +267,7 @@ share_wait(fair_time over, int64_t weight, BucketRate rate)
 
 	if (rate.num == 0)
 		return BUCKET_NEVER;
-	ns = (double) over / (double) SCALE * (double) weight *
+	ns = (double) over / (double) PORTION_SCALE * (double) weight *
 		(double) rate.den / (double) rate.num * 8 / GUARANTEED;
 	ns = ns * (1 + 1e-9) + 1;
 	return ns < (double) (INT64_MAX / 4) ? (int64_t) ns + 1 : BUCKET_NEVER;
@@ -377,7 +281,7 @@ portion_wait(const Portions *ps, const Portion *p, int64_t weight_milli,
 			 int64_t now_ns)
 {
 	fair_time	over = over_share(ps, p, weight_milli, rules, cost, n);
-	int64_t		others_ns = others_refused_ns(ps, p, rules->window_ns, now_ns);
+	int64_t		others_ns = portions_refused_ns(ps, p, rules->window_ns, now_ns);
 	PortionStand within = stand(ps, p, 0, rate, capacity, cost, n, now_ns);
 	PortionStand beyond = stand(ps, p, rules->reserve, rate, capacity, cost, n,
 								now_ns);
@@ -388,7 +292,7 @@ portion_wait(const Portions *ps, const Portion *p, int64_t weight_milli,
 	if (over > 0 && others_ns != INT64_MIN)
 	{
 		/* it comes within its share, or nobody else wants theirs any more */
-		from = share_wait(over, weight_with(ps, p, weight_milli), rate);
+		from = share_wait(over, portions_weight(ps, p, weight_milli), rate);
 		other = others_ns + rules->window_ns - now_ns;
 		from = from < other ? from : other;
 	}
@@ -402,10 +306,10 @@ void
 portion_refuse(Portions *ps, Portion *p, int64_t weight_milli, int64_t units,
 			   int64_t now_ns)
 {
-	ask(ps, p, weight_milli, now_ns);
-	p->turn = turn_of(ps, p);
-	claims_add(ps, p, units, now_ns);
-	note_refused(ps, p, now_ns);
+	portions_ask(ps, p, weight_milli, now_ns);
+	p->turn = portions_turn(ps, p);
+	portions_claim(ps, p, units, now_ns);
+	portions_note_refused(ps, p, now_ns);
 }
 
 /*
@@ -429,17 +333,18 @@ portion_take(Portions *ps, Portion *p, int64_t weight_milli,
 			 const PortionRules *rules, const PortionStand *s, int64_t cost,
 			 int64_t n, int64_t now_ns)
 {
-	fair_time	turn = turn_of(ps, p);
+	fair_time	turn = portions_turn(ps, p);
 	fair_time	used;
 	int64_t		within;
 
-	ask(ps, p, weight_milli, now_ns);
+	portions_ask(ps, p, weight_milli, now_ns);
 	used = share_used(ps, p, weight_milli, rules, cost);
 	within = calls_within(ps, p, weight_milli, rules, cost);
 	p->used = used + by_weight(cost * (n < within ? n : within), weight_milli);
 	if (s->first > ps->turn_now)
 		ps->turn_now = s->first;
 	p->turn = next_turn(ps, turn, by_weight(cost * n, weight_milli), s->first < turn);
+	portions_claim(ps, p, 0, now_ns);
 }
 
 /*
@@ -451,90 +356,10 @@ portion_return(Portions *ps, Portion *p, int64_t units)
 {
 	bool		claimed = p->claims;
 	int64_t		claim = p->claim;
-	int64_t		asked_ns = p->asked_ns;
+	int64_t		claim_ns = p->claim_ns;
 
 	claims_remove(ps, p);
 	p->turn -= by_weight(units, p->weight_milli);
 	if (claimed)
-		claims_add(ps, p, claim, asked_ns);
-}
-
-/* See portion.h. */
-void
-portion_forget(Portions *ps, Portion *p)
-{
-	p->in_flight = 0;
-	leave(ps, p);
-}
-
-/* ---- the same for calls in flight ---- */
-
-/* See portion.h. */
-PortionStand
-portion_flight_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
-					 const PortionRules *rules, int64_t capacity, int64_t cost,
-					 int64_t n)
-{
-	PortionStand s = {.within = INT64_MAX, .until_ns = INT64_MIN};
-	int64_t		in_flight = p == NULL ? 0 : p->in_flight;
-	fair_time	room = (fair_time) capacity * weight_milli /
-		weight_with(ps, p, weight_milli) - in_flight;
-	int64_t		within = room > 0 ? (int64_t) (room / cost) : 0;
-	ClaimsBefore before;
-
-	s.share = share_of_all(ps, p, weight_milli);
-	s.over = n > within;
-	if (rules->reserve == 0)
-		return s;
-	before = claims_before(ps, by_weight(in_flight, weight_milli));
-	if (before.units == 0)
-		return s;
-	s.within = within;
-	s.leave_over = capacity;
-	if (s.over)
-		s.until_ns = before.newest_ns + rules->window_ns;
-	return s;
-}
-
-/* Its turn, by what it has in flight. */
-static void
-set_flight(Portion *p, int64_t in_flight)
-{
-	p->in_flight = in_flight;
-	p->turn = by_weight(in_flight, p->weight_milli);
-}
-
-/* See portion.h. */
-void
-portion_flight_refuse(Portions *ps, Portion *p, int64_t weight_milli,
-					  int64_t units, int64_t now_ns)
-{
-	ask(ps, p, weight_milli, now_ns);
-	set_flight(p, p->in_flight);
-	claims_add(ps, p, units, now_ns);
-}
-
-/* See portion.h. */
-void
-portion_flight_take(Portions *ps, Portion *p, int64_t weight_milli,
-					int64_t units, int64_t now_ns)
-{
-	ask(ps, p, weight_milli, now_ns);
-	set_flight(p, p->in_flight + units);
-}
-
-/* So many units are in flight no more. */
-void
-portion_flight_end(Portions *ps, Portion *p, int64_t units)
-{
-	bool		claimed = p->claims;
-	int64_t		claim = p->claim;
-	int64_t		asked_ns = p->asked_ns;
-
-	claims_remove(ps, p);
-	set_flight(p, p->in_flight - units);
-	if (claimed)
-		claims_add(ps, p, claim, asked_ns);
-	if (p->in_flight == 0 && !p->listed)
-		set_weight(ps, p, p->weight_milli, false);
+		claims_add(ps, p, claim, claim_ns);
 }

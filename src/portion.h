@@ -38,14 +38,20 @@ struct Portion
 	fair_time	turn;			/* the less the sooner: service by weight */
 	int64_t		in_flight;		/* concurrency: units */
 
-	/* its claim: it was refused when it asked last */
+	int64_t		waits;			/* units that a session of its waits for; 0 = none
+								 * does */
+
+	/* its claim: it was refused when it asked last, or waits */
 	bool		claims;
+	bool		lasts;			/* as it waits */
 	int64_t		claim;			/* units it asked for */
+	int64_t		claim_ns;		/* when that was */
 	uint32_t	priority;		/* in the tree of claims, by turn: */
 	Portion    *left;
 	Portion    *right;
-	int64_t		sum;			/* units claimed below, itself included */
-	int64_t		newest_ns;		/* when it last asked, the latest below */
+	int64_t		sum;			/* units claimed below, itself included, */
+	int64_t		lasting;		/* and those of them by who waits */
+	int64_t		newest_ns;		/* the latest claim_ns below of the others */
 };
 
 /* All zero when new. */
@@ -60,6 +66,7 @@ typedef struct Portions
 	fair_time	turn_now;		/* turn of who was served last in order */
 	Portion    *claims;			/* root of the tree */
 	uint32_t	seed;			/* of its priorities */
+	int			waiting;		/* portions that wait */
 	/* two that were refused last, and when */
 	const Portion *refused[2];
 	int64_t		refused_ns[2];
@@ -72,9 +79,7 @@ typedef struct PortionStand
 	bool		over;			/* beyond its share, while others want theirs */
 	fair_time	first;			/* turn of who is first, of it and those that wait */
 	int64_t		leave;			/* units the last of the calls must leave */
-	int64_t		within;			/* so many calls are within its share, and the last
-								 * of more calls */
-	int64_t		leave_over;		/* must leave this */
+	int64_t		within;			/* so many calls are within its share */
 	int64_t		until_ns;		/* it isn't admitted before that; INT64_MIN = now */
 } PortionStand;
 
@@ -83,6 +88,11 @@ extern void portions_settle(Portions *ps, const PortionRules *rules,
 /* p is NULL for a tenant that was never seen. */
 extern PortionStand portion_stand(const Portions *ps, const Portion *p,
 								  int64_t weight_milli,
+								  const PortionRules *rules, BucketRate rate,
+								  int64_t capacity, int64_t cost, int64_t n,
+								  int64_t now_ns);
+/* Units that the last of the calls must leave if it is beyond the share. */
+extern int64_t portion_leave_over(const Portions *ps, const Portion *p,
 								  const PortionRules *rules, BucketRate rate,
 								  int64_t capacity, int64_t cost, int64_t n,
 								  int64_t now_ns);
@@ -102,6 +112,12 @@ extern void portion_refuse(Portions *ps, Portion *p, int64_t weight_milli,
 extern void portion_take(Portions *ps, Portion *p, int64_t weight_milli,
 						 const PortionRules *rules, const PortionStand *stand,
 						 int64_t cost, int64_t n, int64_t now_ns);
+/*
+ * A session of it waits for so many units from now on, which it was refused; 0: none
+ * does any more.
+ */
+extern void portion_await(Portions *ps, Portion *p, int64_t weight_milli,
+						  int64_t units);
 /* So many units that it took were returned. */
 extern void portion_return(Portions *ps, Portion *p, int64_t units);
 /* Nothing points to it any more. */
@@ -116,7 +132,7 @@ extern PortionStand portion_flight_stand(const Portions *ps, const Portion *p,
 										 int64_t weight_milli,
 										 const PortionRules *rules,
 										 int64_t capacity, int64_t cost,
-										 int64_t n);
+										 int64_t n, int64_t now_ns);
 extern void portion_flight_refuse(Portions *ps, Portion *p,
 								  int64_t weight_milli, int64_t units,
 								  int64_t now_ns);

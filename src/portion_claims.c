@@ -27,12 +27,20 @@ add(int64_t a, int64_t b)
 	return a + b < SUM_MAX ? a + b : SUM_MAX;
 }
 
+/* When the claim was made that will lapse; INT64_MIN = it lasts. */
+static int64_t
+made_ns(const Portion *p)
+{
+	return p->lasts ? INT64_MIN : p->claim_ns;
+}
+
 /* The node's sums follow its children's. */
 static void
 update(Portion *p)
 {
 	p->sum = p->claim < SUM_MAX ? p->claim : SUM_MAX;
-	p->newest_ns = p->asked_ns;
+	p->lasting = p->lasts ? p->sum : 0;
+	p->newest_ns = made_ns(p);
 	for (int i = 0; i < 2; i++)
 	{
 		const Portion *child = i == 0 ? p->left : p->right;
@@ -40,6 +48,7 @@ update(Portion *p)
 		if (child == NULL)
 			continue;
 		p->sum = add(p->sum, child->sum);
+		p->lasting = add(p->lasting, child->lasting);
 		if (child->newest_ns > p->newest_ns)
 			p->newest_ns = child->newest_ns;
 	}
@@ -118,12 +127,13 @@ erase(Portion *tree, Portion *p)
 
 /* See portion_claims.h. */
 void
-claims_add(Portions *ps, Portion *p, int64_t units, int64_t now_ns)
+claims_add(Portions *ps, Portion *p, int64_t units, int64_t claim_ns)
 {
 	claims_remove(ps, p);
 	p->claims = true;
+	p->lasts = p->waits > 0;
 	p->claim = units;
-	p->asked_ns = now_ns;
+	p->claim_ns = claim_ns;
 	ps->seed = ps->seed * 1664525u + 1013904223u;
 	p->priority = ps->seed ^ ps->seed >> 16;
 	ps->claims = insert(ps->claims, p);
@@ -144,7 +154,7 @@ claims_remove(Portions *ps, Portion *p)
 ClaimsBefore
 claims_before(const Portions *ps, fair_time turn)
 {
-	ClaimsBefore found = {0, INT64_MIN};
+	ClaimsBefore found = {0, 0, INT64_MIN};
 	const Portion *node = ps->claims;
 
 	while (node != NULL)
@@ -157,11 +167,14 @@ claims_before(const Portions *ps, fair_time turn)
 			continue;
 		}
 		found.units = add(found.units, node->claim);
-		if (node->asked_ns > found.newest_ns)
-			found.newest_ns = node->asked_ns;
+		if (node->lasts)
+			found.lasting = add(found.lasting, node->claim);
+		if (made_ns(node) > found.newest_ns)
+			found.newest_ns = made_ns(node);
 		if (below != NULL)
 		{
 			found.units = add(found.units, below->sum);
+			found.lasting = add(found.lasting, below->lasting);
 			if (below->newest_ns > found.newest_ns)
 				found.newest_ns = below->newest_ns;
 		}
@@ -178,9 +191,10 @@ claims_soonest(const Portions *ps, int64_t since_ns)
 
 	while (node != NULL)
 	{
-		if (node->left != NULL && node->left->newest_ns >= since_ns)
+		if (node->left != NULL &&
+			(node->left->lasting > 0 || node->left->newest_ns >= since_ns))
 			node = node->left;
-		else if (node->asked_ns >= since_ns)
+		else if (node->lasts || node->claim_ns >= since_ns)
 			break;
 		else
 			node = node->right;

@@ -104,6 +104,16 @@ quota_key_equal(const QuotaKey *a, const QuotaKey *b)
 	return a->w[0] == b->w[0] && a->w[1] == b->w[1];
 }
 
+/* Makes one key of two, in this order; both are as good as random. */
+static inline void
+quota_key_mix(QuotaKey *key, const QuotaKey *part)
+{
+	key->w[0] = (key->w[0] << 7 | key->w[0] >> 57) * UINT64CONST(0x9E3779B97F4A7C15)
+		+ part->w[0];
+	key->w[1] = (key->w[1] << 7 | key->w[1] >> 57) * UINT64CONST(0xC2B2AE3D27D4EB4F)
+		+ part->w[1];
+}
+
 /* ---- settings (init.c) ---- */
 
 extern PGDLLIMPORT int quota_max_providers;

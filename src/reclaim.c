@@ -59,7 +59,7 @@ is_kept_by_row(QuotaBucket *b)
 static bool
 is_idle(QuotaBucket *b, int64 now_ns)
 {
-	if (pg_atomic_read_u32(&b->pins) > 0)
+	if (pg_atomic_read_u32(&b->pins) > 0 || b->portions.waiting > 0)
 		return false;
 	if (quota_is_rate(b->kind))
 	{
@@ -80,7 +80,8 @@ idle_at(const QuotaBucket *b, int64 now_ns)
 {
 	int64		wait_ns = PINNED_NS;
 
-	if (pg_atomic_read_u32((pg_atomic_uint32 *) &b->pins) > 0 || !rules_are_current(b))
+	if (pg_atomic_read_u32((pg_atomic_uint32 *) &b->pins) > 0 ||
+		b->portions.waiting > 0 || !rules_are_current(b))
 		return now_ns + PINNED_NS;
 	if (quota_is_rate(b->kind))
 		wait_ns = b->capacity > 0 ? meter_wait(&b->meter, b->capacity, 1, 0)

@@ -227,7 +227,12 @@ typedef struct QuotaWaiter
 	bool		in_line;		/* and after those who came before */
 	bool		called;			/* it has to answer a roll-call, */
 	bool		answering;		/* and is about to */
+	bool		told;			/* something came back, which others are asking
+								 * for; */
+	bool		asking;			/* or it */
 	uint32		asks_bucket;	/* the bucket that has refused it */
+	uint32		asks_portion;	/* of which this is its tenant's, or QUOTA_NO_INDEX */
+	int64		asks_units;
 	dlist_node	asker_node;
 } QuotaWaiter;
 

@@ -17,6 +17,8 @@ $node->safe_psql(
 	INSERT INTO quota.tenants (tenant, tier) VALUES ('a', 'basic'), ('b', 'basic'), ('c', 'basic');
 	INSERT INTO quota.providers (provider, safety)
 		SELECT x, 1 FROM unnest('{slots,rate,own,tier,credit,wide1,wide2,two,keys,long}'::text[]) x;
+	-- in the order they came; 052_shares.pl has those that share
+	UPDATE quota.providers SET share_reserve = 0 WHERE provider IN ('slots', 'rate');
 	INSERT INTO quota.limits (provider, name, per, kind, unit, amount, period, burst)
 		VALUES ('rate', 'calls', '{}', 'token_bucket', 'request', 60, '1 minute', 5),
 			('credit', 'budget', '{}', 'allowance', 'credit', 10, '1 month', NULL),

@@ -265,11 +265,17 @@ UNIT_TEST(s13_what_is_left_is_divided_too)
 
 /* Ten of weights 1 to 4, of which some ask "times" as often. */
 static void
+add_ten_greedy(int64_t times)
+{
+	for (int i = 0; i < 10; i++)
+		add_tenant(i % 4 + 1, 0, i % 2 == 0 || (times > 100 && i != 3) ? 500 : 500 * times);
+}
+
+static void
 ten_greedy(int64_t capacity, int64_t times)
 {
 	begin(100, capacity);
-	for (int i = 0; i < 10; i++)
-		add_tenant(i % 4 + 1, 0, i % 2 == 0 || (times > 100 && i != 3) ? 500 : 500 * times);
+	add_ten_greedy(times);
 }
 
 UNIT_TEST(ten_greedy_settle_on_their_weights_in_two_seconds)
@@ -388,6 +394,91 @@ UNIT_TEST(who_is_gone_holds_nothing_up)
 	CHECK(portions.oldest == NULL);
 }
 
+/* ---- sessions that wait ---- */
+
+/*
+ * Of three greedy ones one waits instead of asking: it is told when to come, and asks
+ * then and, as one that was served, at once.  It has its share; also of a limit that
+ * holds one call.
+ */
+UNIT_TEST(who_waits_has_its_share)
+{
+	for (int64_t capacity = 1; capacity <= 100; capacity *= 10)
+	{
+		Tenant	   *t;
+		int64_t		asked = 0;
+
+		begin(100, capacity);
+		add_tenant(1, 0, 5000);
+		add_tenant(2, 0, 1000);
+		t = add_tenant(1, 0, 1);
+		t->to_ns = -1;			/* by itself it does not ask */
+		for (int64_t now_ns = 0; now_ns < 6 * SECOND;)
+		{
+			bool		admitted;
+
+			if (now_ns < 2 * SECOND)
+				t->got = asked = 0;
+			admitted = take(t, 1, 1, now_ns);
+			asked++;
+			t->got += admitted;
+			portion_await(&portions, &t->portion, t->weight_milli, 1);
+			if (!admitted)
+				now_ns += portion_wait(&portions, &t->portion, t->weight_milli, &rules,
+									   &meter, meter_rules.rate, capacity, 1, 1, 0,
+									   now_ns);
+			run(2 * SECOND, now_ns);
+		}
+		CHECK(is_about(t, 25, 4, 5, 2));
+		/* it is woken a few times for each call, not again and again */
+		CHECK(asked < 8 * t->got);
+		portion_await(&portions, &t->portion, t->weight_milli, 0);
+		CHECK(!t->portion.claims);
+		CHECK_EQ(portions.waiting, 0);
+	}
+}
+
+/* It does not lapse; and is gone at once. */
+UNIT_TEST(who_waits_keeps_its_claim)
+{
+	Tenant	   *a;
+	Tenant	   *b;
+
+	begin(1, 1);
+	a = add_tenant(1, 0, 1);
+	b = add_tenant(1, 0, 1);
+	CHECK(take(a, 1, 1, 0));
+	CHECK(!take(b, 1, 1, 0));
+	portion_await(&portions, &b->portion, b->weight_milli, 1);
+	for (int i = 1; i < 100; i++)
+		CHECK(!take(a, 1, 1, i * 10 * SECOND));
+	portion_await(&portions, &b->portion, b->weight_milli, 0);
+	CHECK(take(a, 1, 1, 1000 * SECOND));
+	settle(1002 * SECOND);
+	CHECK_EQ(portions.weight, 0);
+}
+
+/*
+ * A lone tenant has drained the limit; then all come at once and ask for all they
+ * get, which is nothing but their shares.  These leave an eighth, by which the
+ * reserve is there again after a while, for who wakes.
+ */
+UNIT_TEST(a_drained_limit_gets_its_reserve_back)
+{
+	Tenant	   *t;
+
+	begin(100, 40);
+	t = add_tenant(1, 0, 1000);
+	while (take(t, 1, 1, 0))
+		;
+	add_ten_greedy(1);
+	run(0, 3 * SECOND);
+	settle(3 * SECOND);
+	CHECK(meter_level(&meter) >= rules.reserve / 2);
+	t = add_tenant(1, 0, 1);
+	CHECK(take(t, 1, 1, 3 * SECOND));
+}
+
 /* ---- undoing, weights ---- */
 
 UNIT_TEST(aborted_calls_do_not_count)
@@ -497,8 +588,8 @@ UNIT_TEST(claims_before_a_turn)
 			if (node[i].claims && node[i].turn < turn)
 			{
 				sum += node[i].claim;
-				if (node[i].asked_ns > newest)
-					newest = node[i].asked_ns;
+				if (node[i].claim_ns > newest)
+					newest = node[i].claim_ns;
 			}
 		CHECK_EQ(found.units, sum);
 		CHECK_EQ(found.newest_ns, newest);
@@ -520,7 +611,7 @@ fly(Tenant *t, int64_t *free_places, int64_t now_ns)
 
 	portions_settle(&portions, &rules, (BucketRate) {0, 1}, 0, now_ns);
 	s = portion_flight_stand(&portions, &t->portion, t->weight_milli, &rules,
-							 10, 1, 1);
+							 10, 1, 1, now_ns);
 	if (*free_places < 1 || s.until_ns > now_ns)
 	{
 		portion_flight_refuse(&portions, &t->portion, t->weight_milli, 1, now_ns);
@@ -694,6 +785,9 @@ main(void)
 	UNIT_RUN(bursts_find_their_share);
 	UNIT_RUN(saved_shares_are_no_debt);
 	UNIT_RUN(who_is_gone_holds_nothing_up);
+	UNIT_RUN(who_waits_has_its_share);
+	UNIT_RUN(who_waits_keeps_its_claim);
+	UNIT_RUN(a_drained_limit_gets_its_reserve_back);
 	UNIT_RUN(aborted_calls_do_not_count);
 	UNIT_RUN(a_new_weight_acts_at_once);
 	UNIT_RUN(told_times_are_never_early);
