@@ -158,6 +158,7 @@ fill_portions(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	t->portions.window_ns = p->active_window_ns > 0 ? p->active_window_ns
 		: Min(window_ns, WINDOW_MAX_NS);
 	t->portions.reserve = (t->capacity * p->share_reserve_milli + 999) / 1000;
+	t->portions.spares = limit->kind != QUOTA_FIXED_WINDOW;
 	t->portions.ahead = (int64) Min(ahead, (double) QUOTA_MAX_AMOUNT);
 }
 

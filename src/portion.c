@@ -18,6 +18,12 @@
  *	one call at once.  Who asks for less than its share saves it up, but all
  *	together no more than "ahead".  Taking over the share is no debt.
  *
+ *	Those who are within their share may all come at once, and more of them than the
+ *	limit holds calls.  So who was served since it became active leaves one call to
+ *	who was not: one that wakes finds it, unless another one woke within the time in
+ *	which a call refills.  A limit that holds less than three calls can't do that.
+ *	What is left of a fixed window does not refill, so there nobody does it.
+ *
  *	A lone tenant may have drained the limit, and then nobody would be refused for
  *	lack of anything but the rate.  So shares grow by no more than 7/8 of the rate
  *	while the limit holds less than the reserve.
@@ -198,7 +204,7 @@ static PortionStand
 stand(const Portions *ps, const Portion *p, int64_t reserve, BucketRate rate,
 	  int64_t capacity, int64_t cost, int64_t n, int64_t now_ns)
 {
-	PortionStand s = {.over = reserve > 0, .leave = reserve, .until_ns = INT64_MIN};
+	PortionStand s = {.leave = reserve, .until_ns = INT64_MIN};
 	ClaimsBefore before = sooner(ps, p);
 	int64_t		room = capacity - cost * (n + 1);
 
@@ -218,6 +224,15 @@ stand(const Portions *ps, const Portion *p, int64_t reserve, BucketRate rate,
 	return s;
 }
 
+/* What who is within its share leaves to those that wake. */
+static int64_t
+spare(const Portion *p, const PortionRules *rules, int64_t cost)
+{
+	if (p == NULL || !p->served || !rules->spares)
+		return 0;
+	return cost < rules->reserve ? cost : rules->reserve;
+}
+
 /* See portion.h. */
 PortionStand
 portion_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
@@ -228,9 +243,11 @@ portion_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
 	int64_t		within = wanted
 		? calls_within(ps, p, weight_milli, rules, cost) : INT64_MAX;
 	bool		over = n > within;
-	PortionStand s = stand(ps, p, over ? rules->reserve : 0, rate, capacity, cost, n,
-						   now_ns);
+	PortionStand s = stand(ps, p, over ? rules->reserve
+						   : wanted ? spare(p, rules, cost) : 0, rate, capacity, cost,
+						   n, now_ns);
 
+	s.over = over;
 	s.within = within;
 	s.share = portions_share(ps, p, weight_milli);
 	s.first = first_turn(ps, p, rate, cost, now_ns);
@@ -282,7 +299,9 @@ portion_wait(const Portions *ps, const Portion *p, int64_t weight_milli,
 {
 	fair_time	over = over_share(ps, p, weight_milli, rules, cost, n);
 	int64_t		others_ns = portions_refused_ns(ps, p, rules->window_ns, now_ns);
-	PortionStand within = stand(ps, p, 0, rate, capacity, cost, n, now_ns);
+	PortionStand within = stand(ps, p, others_ns == INT64_MIN ? 0
+								: spare(p, rules, cost), rate, capacity, cost, n,
+								now_ns);
 	PortionStand beyond = stand(ps, p, rules->reserve, rate, capacity, cost, n,
 								now_ns);
 	int64_t		from = 0;
@@ -340,6 +359,7 @@ portion_take(Portions *ps, Portion *p, int64_t weight_milli,
 	portions_ask(ps, p, weight_milli, now_ns);
 	used = share_used(ps, p, weight_milli, rules, cost);
 	within = calls_within(ps, p, weight_milli, rules, cost);
+	p->served = true;
 	p->used = used + by_weight(cost * (n < within ? n : within), weight_milli);
 	if (s->first > ps->turn_now)
 		ps->turn_now = s->first;

@@ -21,6 +21,7 @@ typedef struct PortionRules
 	int64_t		ahead;			/* units of unused share that all tenants together
 								 * may save up */
 	int64_t		window_ns;		/* who asked within it is active */
+	bool		spares;			/* who was served leaves one call to who was not */
 } PortionRules;
 
 typedef struct Portion Portion;
@@ -36,6 +37,7 @@ struct Portion
 	int64_t		asked_ns;
 	fair_time	used;			/* share used up to here, in Portions.share_now */
 	fair_time	turn;			/* the less the sooner: service by weight */
+	bool		served;			/* since it became active */
 	int64_t		in_flight;		/* concurrency: units */
 
 	int64_t		waits;			/* units that a session of its waits for; 0 = none

@@ -47,6 +47,7 @@ portions_leave(Portions *ps, Portion *p)
 {
 	claims_remove(ps, p);
 	unlist(ps, p);
+	p->served = false;
 	for (int i = 0; i < 2; i++)
 		if (ps->refused[i] == p)
 			ps->refused[i] = NULL;

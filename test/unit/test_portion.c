@@ -71,6 +71,7 @@ begin(int64_t amount, int64_t capacity)
 	rules.reserve = (capacity + 1) / 2;
 	rules.ahead = 2 * amount;
 	rules.window_ns = SECOND;
+	rules.spares = true;
 }
 
 /* One that asks so often a second. */
@@ -306,19 +307,20 @@ UNIT_TEST(nothing_is_left_unused)
 
 UNIT_TEST(who_wakes_is_admitted_at_once)
 {
-	for (int64_t capacity = 30; capacity <= 300; capacity *= 3)
+	for (int64_t capacity = 3; capacity <= 300; capacity = capacity * 3 / 2 + 1)
 	{
 		ten_greedy(capacity, 100);
-		for (int i = 0; i < 8; i++)
+		/* a refill apart is enough */
+		for (int i = 0; i < 50; i++)
 		{
 			Tenant	   *t = add_tenant(1, 0, 1);
 
 			t->regular = true;
-			t->from_ns = 5 * SECOND + i * SECOND * 6 / 5;
+			t->from_ns = 5 * SECOND + i * SECOND / 97;
 			t->to_ns = t->from_ns + SECOND / 2;
 		}
-		run(0, 15 * SECOND);
-		for (int i = 10; i < 18; i++)
+		run(0, 7 * SECOND);
+		for (int i = 10; i < 60; i++)
 			CHECK(tenants[i].first_admitted);
 	}
 }
