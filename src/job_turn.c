@@ -229,7 +229,7 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 		return c->looking ? STEP_GO_ON : admitted(c, units);
 	if (ask.provisional && !c->verdict.of_flow)
 		return STEP_GO_ON;
-	if (is_over_budget(c))
+	if (!c->verdict.of_flow && is_over_budget(c))
 		return STEP_GO_ON;
 	/* it ends the batch; whether the flow has to wait is seen at its next turn */
 	if (c->role == QUOTA_BATCH_NEXT)
