@@ -68,6 +68,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "waiter.h"
+#include "worker.h"
 
 /* ---- the table ---- */
 
@@ -471,9 +472,11 @@ pause_commit(uint32 index, int64 id, uint8 act, uint64 version)
 		{
 			case PAUSE_TAKEN:
 				p->open = false;
+				quota_work_due(p->database_slot, quota_now_ns());
 				break;
 			case PAUSE_ENDED:
 				ended = end_now(p, version);
+				quota_work_due(p->database_slot, quota_now_ns() + PAUSE_LINGER_NS);
 				gone = *p;
 				break;
 			case PAUSE_WRITTEN:

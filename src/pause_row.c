@@ -19,6 +19,7 @@
 #include "trigger.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "worker.h"
 
 PG_FUNCTION_INFO_V1(quota_pauses_changed);
 PG_FUNCTION_INFO_V1(quota_pauses_guard);
@@ -132,6 +133,7 @@ pause_load(void)
 	if (pg_atomic_read_u32(read) == 0)
 	{
 		load_rows();
+		quota_work_due(slot, quota_now_ns());
 		pg_atomic_exchange_u32(read, 1);	/* a full barrier */
 	}
 	LockRelease(&tag, ExclusiveLock, false);
