@@ -157,7 +157,7 @@ SELECT until - since, lasts_until IS NOT NULL AS lasts FROM quota.pauses WHERE u
 SELECT quota_resume('pause');
 
 -- errors
-\set VERBOSITY verbose
+\set VERBOSITY default
 SELECT quota_pause();
 SELECT quota_pause('pause', account => 'pause_account');
 SELECT quota_pause('pause', limit_name => 'pool', tenant => 'pause_a');
