@@ -58,6 +58,7 @@ UPDATE quota.classes SET class = 'cfg_z' WHERE class = 'event';
 
 -- shipped classes: an INSERT updates, and they can't be deleted
 BEGIN;
+INSERT INTO quota.classes (class, rank, reserve, max_fill, headroom) VALUES ('batch', 3, 0.05, 0.9, 0.1);
 INSERT INTO quota.classes (class, rank) VALUES ('event', 7), ('cfg', 4);
 SELECT * FROM quota.classes ORDER BY rank;
 INSERT INTO quota.classes (class, rank) VALUES ('cfg', 5);
@@ -196,6 +197,7 @@ INSERT INTO quota.tier_limits (tier, provider, name, amount, multiplier) VALUES 
 DELETE FROM quota.tier_limits WHERE tier = 'cfg_pro';
 
 -- a class's retry_base that a provider's retry_max would cut off is refused, whichever comes last
+UPDATE quota.providers SET retry_max = '1 day' WHERE provider NOT LIKE 'cfg%';
 INSERT INTO quota.providers (provider, retry_max) VALUES ('cfg_slow', '20 min');
 INSERT INTO quota.classes (class, rank, retry_base) VALUES ('cfg_long', 9, '6 min');
 \set VERBOSITY terse
