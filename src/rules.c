@@ -129,6 +129,7 @@ find_stale(uint32 bucket, Stale *s)
 
 	s->bucket = bucket;
 	s->owner = b->entry.owner;
+	/* without a lock: a stamp that is just being written is one of today */
 	if (!b->entry.used || s->owner >= (uint32) quota_max_providers ||
 		!is_ours(s->owner) || rules_are_current(b))
 		return false;

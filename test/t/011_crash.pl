@@ -117,7 +117,7 @@ clock_set($node, '2020-01-15 00:00:00+00');
 # settling finds the bucket's calendar by the limit's name
 is( $node->safe_psql(
 		'postgres',
-		"BEGIN; SELECT quota_settle($permit);
+		"BEGIN; SELECT quota_settle($permit, units => '{\"request\": 3}');
 		SELECT period_start AT TIME ZONE 'Asia/Tokyo' FROM quota_balance('t', 'zoned'); COMMIT"),
 	"\n2020-01-15 00:00:00",
 	'after a crash an allowance is settled in the period of its time zone');

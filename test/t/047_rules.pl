@@ -56,6 +56,11 @@ $node->safe_psql('other', "UPDATE quota.limits SET period = '20 s'");
 clock_advance($node, '1 min');
 wait_until('what is full by rules that nobody has applied yet makes room, too',
 	sub { ask('b') eq 't' });
+clock_advance($node, '1 min');
+is(fill(), '64|0', 'and again');
+$node->restart;
+clock_advance($node, '1 min');
+is(ask('c'), 't', 'after a restart nothing has changed');
 is($node->safe_psql('postgres', 'SELECT * FROM quota_audit()'), '', 'and all is as it should be');
 $node->stop;
 done_testing();
