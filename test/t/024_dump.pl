@@ -17,6 +17,14 @@ sub in
 	return $node->safe_psql($database, $sql);
 }
 
+# the SQLSTATE of a statement that fails
+sub failure
+{
+	my ($database, $sql) = @_;
+	my ($code, $out, $err) = $node->psql($database, $sql, extra_params => [ '-v', 'VERBOSITY=sqlstate' ]);
+	return $err;
+}
+
 clock_set($node, '2030-01-01 12:00:00+00');
 in('postgres', q{CREATE DATABASE app});
 in( 'app', q{
@@ -69,6 +77,8 @@ in( 'app', q{
 	SELECT quota_grant('t', 'p', 'credits', 100, 'gift');
 	SELECT quota_adjust('t', 'p', 'credits', 7);
 	SELECT permit FROM quota_hold('t', 'p', 'credit', 30, '10 s');
+	-- a call with a key
+	SELECT quota_acquire('it''s "u"\\', 'q', connection => 'c', key => 'a "key"');
 	CREATE TABLE mine (job bigint REFERENCES quota.jobs, permit bigint);
 	SELECT quota_clock_advance('11 s');
 });
@@ -164,6 +174,14 @@ foreach my $db ('custom', 'data')
 		'f|"queued"', "$db: dedupe keys are known");
 	is(in($db, q{SELECT created, id > (SELECT max(job) FROM mine) FROM quota_enqueue('t', 'q', '"new"', dedupe_key => 'done')}),
 		't|t', "$db: those of finished jobs are free, ids go on");
+	my $charged = q{SELECT limit_name, bucket, used, admitted FROM quota.stat_buckets WHERE provider = 'q' ORDER BY 1, 2};
+	my $before = in($db, $charged);
+	is(in($db, q{SELECT granted, reason, remaining, permit = (SELECT permit FROM quota.acquired)
+		FROM quota_acquire('it''s "u"\', 'q', connection => 'c', key => 'a "key"')}),
+		in('app', 'SELECT granted, reason, remaining, true FROM quota.acquired'), "$db: a call with a known key gets the answer it got");
+	like(failure($db, q{SELECT quota_acquire('it''s "u"\', 'q', n => 2, connection => 'c', key => 'a "key"')}),
+		qr/ERROR:  23505/, "$db: another one is refused");
+	is(in($db, $charged), $before, "$db: neither is charged");
 	is(in($db, q{SELECT quota_complete(id, attempt) FROM quota.jobs WHERE payload = '"running on"'}),
 		'', "$db: who runs a job can still complete it");
 	is(in($db, q{SELECT quota_settle(permit, units => '{"credit": 15}') FROM mine;

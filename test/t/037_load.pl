@@ -258,6 +258,8 @@ SELECT count(*) FROM quota_dequeue('p', 2);
 ROLLBACK;
 });
 
+my $clients = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'";
+
 # waits until fifty more jobs have been committed
 sub grows
 {
@@ -273,10 +275,12 @@ foreach my $round (1 .. 3)
 	my $load = IPC::Run::start(
 		[
 			$node->installed_command('pgbench'), '-n', '-c', '6', '-T', '600',
-			'-f', $script, '-h', $node->host, '-p', $node->port, 'postgres'
+			# a name of its own: the environment gives it this test's
+			'-f', $script, '-h', $node->host, '-p', $node->port, 'dbname=postgres application_name=pgbench'
 		],
 		'>', \my $out, '2>', \my $err);
 	grows("round $round: the load runs");
+	is(value($clients), '6', "round $round: and is known by its name");
 	# behind the snapshot; others may have come there first
 	$counter = session($node);
 	$counter->query_async("SELECT count(*) FROM quota_dequeue('none')");
@@ -289,8 +293,8 @@ foreach my $round (1 .. 3)
 	$load->signal('INT');
 	$load->finish;
 	is($err, '', "round $round: it has met no error");
-	$node->poll_query_until('postgres',
-		"SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'pgbench'");
+	# else what they wrote last may be counted by nobody yet
+	$node->poll_query_until('postgres', $clients, '0') or die 'clients are left';
 	is(value('SELECT * FROM wrong'), '', "round $round: counts are right");
 }
 

@@ -3,6 +3,8 @@
 # Scenario 18, concurrency and order: a limit that nobody has used yet, locks taken in
 # any order, a transaction that stays open.  Scenario 20, crash and leak: what becomes of
 # permits and of what was spent when a session is killed.
+#
+# QUOTA_STRESS_SECONDS (default 3) is for how long locks are taken in either order.
 
 use strict;
 use warnings FATAL => 'all';
@@ -79,7 +81,7 @@ sub at_once
 is(at_once($_), '100|10', "18: a cold key, 100 sessions, room for ten: $_") foreach @rates, 'concurrency', 'allowance';
 
 # locks in either order, those across providers with them
-like(pgbench(<<'SQL', '-c', 16, '-T', $ENV{QUOTA_ORDER_SECONDS} // 3), qr/failed transactions: 0/, '18: A and B, B and A: no deadlock');
+like(pgbench(<<'SQL', '-c', 16, '-T', $ENV{QUOTA_STRESS_SECONDS} // 3), qr/failed transactions: 0/, '18: A and B, B and A: no deadlock');
 \set first random(0, 1)
 BEGIN;
 SELECT permit AS p FROM quota_acquire('t', CASE WHEN :first = 1 THEN 'A' ELSE 'B' END, units => '{"request": 1}') \gset
