@@ -14,7 +14,7 @@
  *	  after its entries were summed.  A difference counts only if it is there
  *	  several times in a row.
  *
- * Counts of jobs: audit_queue.c.
+ * Counts of jobs: audit_queue.c.  Slow limits: mark_audit.c.
  */
 #include "audit.h"
 
@@ -308,6 +308,7 @@ quota_audit(PG_FUNCTION_ARGS)
 	{
 		check_counters(result);
 		audit_queue(result);
+		audit_marks(result);
 	}
 	quota_become_caller(caller);
 	return (Datum) 0;

@@ -26,4 +26,7 @@ enum
 /* Compares counts of unfinished jobs with their rows.  On a primary; may throw. */
 extern void audit_queue(ReturnSetInfo *result);
 
+/* Compares slow limits with their rows of quota.marks.  On a primary; may throw. */
+extern void audit_marks(ReturnSetInfo *result);
+
 #endif							/* QUOTA_AUDIT_H */

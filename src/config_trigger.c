@@ -10,7 +10,8 @@
  * Stamps.  created_epoch is the crash epoch a row was inserted in, changed_ns
  * and changed_epoch say when a column that takes part in a rate last changed;
  * these columns are the arguments of the stamping trigger.  Where both are kept,
- * changed_ns is negative as long as the row has not changed since it was made.
+ * changed_ns is negative as long as the row has not changed since it was made; a limit
+ * that is made again under its name has changed (mark_restore.c).
  */
 #include "change.h"
 
@@ -19,6 +20,7 @@
 #include "config.h"
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "mark.h"
 #include "shmem.h"
 #include "trigger.h"
 #include "utils/builtins.h"
@@ -120,6 +122,20 @@ stamp(Stamps *stamps, TupleDesc desc, const char *name, int64 value,
 	stamps->n++;
 }
 
+/* A new row is of a limit whose buckets know one of that name, and what it spent. */
+static bool
+is_made_again(TriggerData *td)
+{
+	HeapTuple	row = td->tg_trigtuple;
+	char	   *name;
+
+	if (RelationGetRelid(td->tg_relation) != quota_relation(QUOTA_REL_LIMITS))
+		return false;
+	name = trigger_text(td, row, LIMITS_NAME);
+	return name != NULL &&
+		mark_limit_is_used(trigger_text(td, row, LIMITS_PROVIDER), name);
+}
+
 /* BEFORE INSERT OR UPDATE FOR EACH ROW. */
 Datum
 quota_config_stamp(PG_FUNCTION_ARGS)
@@ -144,7 +160,7 @@ quota_config_stamp(PG_FUNCTION_ARGS)
 		row = td->tg_newtuple;
 	}
 	unchanged = old && !argument_changed(td) ? old : NULL;
-	if (old == NULL && SPI_fnumber(desc, "created_epoch") > 0)
+	if (old == NULL && SPI_fnumber(desc, "created_epoch") > 0 && !is_made_again(td))
 		now_ns = -now_ns;
 	stamp(&stamps, desc, "created_epoch", quota_shared->crash_epoch, old);
 	stamp(&stamps, desc, "changed_epoch", quota_shared->crash_epoch, unchanged);

@@ -135,7 +135,7 @@ refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
 	b->capacity = term->capacity;
 	b->scope = term->own ? QUOTA_SCOPE_OWN
 		: term->wide ? QUOTA_SCOPE_WIDE : QUOTA_SCOPE_SHARED;
-	mark_apply(b, term);
+	mark_apply(plan->database_slot, term->bucket, term);
 	if (quota_is_rate(b->kind))
 		rules_apply(b, term, &plan->stamp, now_ns, wall_us);
 	else

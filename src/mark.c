@@ -51,20 +51,11 @@
  *									is full (but see below).
  *	the row's limit is gone			its meter refills all the same; then it is freed.
  *	other rules apply				the next take writes a row, covered or not; else
- *									the worker does.
+ *									the worker does, at once when a decision has met
+ *									them, be it a refusal.
  *
- * NO ROW means that nothing was taken since the limit became slow.  That is since it
- * was made, or since a row of the configuration that takes part in its rate last
- * changed: term->emptied_ns, by which the bucket may have been drained.  Overrides
- * that are deleted leave no trace; therefore a limit counts as slow if it would be
- * with any of the overrides that apply left out.
- *
- * TIME.  A row says when it was written by all clocks (ClockStamp).  Rows of earlier
- * epochs are placed before this epoch's first instant (active_at) by what passed
- * for sure in between.  Changes of configuration that happened after the row was
- * written, before the crash: nothing refilled before the last of them, as it is not
- * known which rules applied.  Their rows say an epoch and its quota clock: what that
- * is today follows from a row of quota.marks for each epoch (mark_instant()).
+ * What a row says after a crash, and what it means that there is none, is in
+ * mark_restore.c.
  */
 #include "postgres.h"
 
@@ -72,6 +63,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "clock.h"
 #include "mark_page.h"
 #include "mark_write.h"
 #include "miscadmin.h"
@@ -189,24 +181,39 @@ mark_says_too_much(const QuotaBucket *b)
 	return b->mark.returned > 0 && b->mark.returned >= slice(b);
 }
 
+/* The rules are those that applied last. */
+static bool
+same_rules(const QuotaMark *mark, const QuotaTerm *term)
+{
+	return mark->capacity == term->capacity &&
+		mark->rate.num == term->meter.rate.num &&
+		mark->rate.den == term->meter.rate.den &&
+		mark->anchor_us == term->meter.anchor_us;
+}
+
 /* See mark.h. */
 void
-mark_apply(QuotaBucket *b, const QuotaTerm *term)
+mark_apply(uint32 database_slot, uint32 bucket, const QuotaTerm *term)
 {
+	QuotaBucket *b = &quota_buckets[bucket];
+
 	if (likely(!term->slow && !b->mark.slow))
 		return;
 	/* while there is a row it must stay true, whatever applies now */
 	if (!b->mark.slow)
 		b->mark.database_slot = QUOTA_NO_INDEX;
 	b->mark.slow = term->slow || b->mark.place.offset != 0;
-	memcpy(b->mark.id, term->mark_id, MARK_ID_LEN);
-	if (b->mark.capacity == term->capacity &&
-		b->mark.rate.num == term->meter.rate.num &&
-		b->mark.rate.den == term->meter.rate.den)
+	if (term->slow)
+		memcpy(b->mark.id, term->mark_id, MARK_ID_LEN);
+	if (same_rules(&b->mark, term))
 		return;
 	b->mark.capacity = term->capacity;
 	b->mark.rate = term->meter.rate;
+	b->mark.anchor_us = term->meter.anchor_us;
 	b->mark.changes++;
+	/* if nobody takes anything by these rules, they leave no other trace */
+	if (b->mark.place.offset != 0)
+		mark_wants_worker(database_slot, bucket);
 }
 
 /* ---- writing a row ---- */
@@ -372,158 +379,4 @@ mark_forget(SubTransactionId sub)
 {
 	while (npending > 0 && pending[npending - 1].sub >= sub)
 		npending--;
-}
-
-/* ---- first contents ---- */
-
-/* What was read last. */
-static struct
-{
-	QuotaKey	key;
-	bool		valid;
-	bool		found;
-	MarkPlace	place;
-	MarkRow		row;
-}			loaded;
-
-/* See mark.h. */
-void
-mark_load(const QuotaTerm *term)
-{
-	Relation	rel = mark_open();
-
-	loaded.valid = false;
-	loaded.found = mark_find(rel, term->mark_id, &loaded.place, &loaded.row);
-	mark_close(rel);
-	loaded.key = term->key;
-	loaded.valid = true;
-}
-
-/* See mark.h. */
-bool
-mark_is_loaded(const QuotaTerm *term)
-{
-	return loaded.valid && quota_key_equal(&loaded.key, &term->key);
-}
-
-/* An instant of an earlier epoch, on the present quota clock, or later. */
-static int64
-placed(const ClockStamp *at)
-{
-	const ClockStamp *first = &quota_shared->active_at;
-
-	return first->now_ns - quota_clock_between(at, first);
-}
-
-/* What a row says of the bucket now. */
-static void
-restore(Meter *meter, const MarkRow *row, const QuotaTerm *term, int64 now_ns,
-		TimestampTz wall_us)
-{
-	bool		same_epoch = row->image.epoch == quota_shared->crash_epoch;
-	/* nothing was taken after this */
-	int64		last_ns = same_epoch ? now_ns : quota_shared->active_at.now_ns;
-	int64		at_ns = same_epoch ? row->image.at.now_ns
-		: placed(&row->image.at);
-	TimestampTz last_us = wall_us - (now_ns - last_ns) / QUOTA_NS_PER_US;
-	MeterTake	ahead;
-
-	at_ns = Max(at_ns, Min(term->changed_ns, last_ns));
-	*meter = row->image.meter;
-	meter_shift(meter, at_ns - row->image.at.now_ns);
-	/* of two rates the slower one is taken to have applied before the crash */
-	if (meter_is_slower(meter, &term->meter))
-		meter_settle(meter, last_ns, last_us);
-	else
-		meter_configure(meter, &term->meter, at_ns, last_ns, last_us);
-	memset(&ahead, 0, sizeof(ahead));
-	meter_take(meter, &ahead, row->ahead);
-	meter_configure(meter, &term->meter, Max(last_ns, term->deleted_ns), now_ns,
-					wall_us);
-}
-
-/* What there is when no row says anything. */
-static void
-restore_unknown(Meter *meter, const QuotaTerm *term, int64 now_ns,
-				TimestampTz wall_us)
-{
-	int64		since = quota_shared->active_at.now_ns;
-
-	if (term->starts_full || term->emptied_ns == PG_INT64_MIN)
-		meter_init_full(meter, &term->meter, now_ns, wall_us);
-	else
-		meter_init_drained(meter, &term->meter, term->deleted_ns > since ?
-						   term->deleted_ns : Min(term->emptied_ns, since),
-						   now_ns, wall_us);
-}
-
-/* See mark.h. */
-void
-mark_fill(QuotaBucket *b, const QuotaTerm *term, int64 now_ns,
-		  TimestampTz wall_us)
-{
-	memset(&b->mark, 0, sizeof(b->mark));
-	b->mark.slow = true;
-	memcpy(b->mark.id, term->mark_id, MARK_ID_LEN);
-	b->mark.database_slot = QUOTA_NO_INDEX;
-	b->mark.capacity = term->capacity;
-	b->mark.rate = term->meter.rate;
-	if (loaded.found)
-	{
-		restore(&b->meter, &loaded.row, term, now_ns, wall_us);
-		b->mark.place = loaded.place;
-	}
-	else
-		restore_unknown(&b->meter, term, now_ns, wall_us);
-	loaded.valid = false;
-}
-
-/* What is to be added to the quota clock of an epoch; of those asked for last. */
-#define KNOWN_EPOCHS	8
-
-typedef struct KnownEpoch
-{
-	int64		epoch;
-	bool		found;			/* else nothing is known of it, and never will be */
-	int64		add_ns;
-} KnownEpoch;
-
-static KnownEpoch known_epochs[KNOWN_EPOCHS];
-
-/* Looks an earlier epoch up; may throw. */
-static const KnownEpoch *
-know_epoch(int64 epoch)
-{
-	static int	next = 0;
-	KnownEpoch *known;
-	MarkRow		row;
-	bool		found;
-
-	for (int i = 0; i < KNOWN_EPOCHS; i++)
-		if (known_epochs[i].epoch == epoch)
-			return &known_epochs[i];
-	found = mark_find_epoch(epoch, &row);
-	known = &known_epochs[next++ % KNOWN_EPOCHS];
-	known->epoch = epoch;
-	known->found = found;
-	known->add_ns = found ? placed(&row.image.at) - row.image.at.now_ns : 0;
-	return known;
-}
-
-/* See mark.h. */
-int64
-mark_instant(int64 epoch, int64 ns)
-{
-	const KnownEpoch *known;
-	int64		first_ns;
-
-	if (epoch == quota_shared->crash_epoch)
-		return ns;
-	/* on a standby: it happened before we know of it */
-	if (pg_atomic_read_u64(&quota_shared->active_since_ns) == 0)
-		return quota_now_ns();
-	pg_read_barrier();
-	first_ns = quota_shared->active_at.now_ns;
-	known = know_epoch(epoch);
-	return known->found ? Min(ns + known->add_ns, first_ns) : first_ns;
 }

@@ -40,7 +40,7 @@ mark_return(uint32 bucket, MeterTake *take, int64 n)
 		mark_note_return(bucket, meter_level(m) - before);
 }
 /* The term applies to its bucket from now on: before its meter learns that. */
-extern void mark_apply(QuotaBucket *b, const QuotaTerm *term);
+extern void mark_apply(uint32 database_slot, uint32 bucket, const QuotaTerm *term);
 /* Most of what was logged ahead has been taken. */
 extern bool mark_is_low(const QuotaBucket *b);
 
@@ -55,7 +55,7 @@ extern bool mark_is_pending(void);
 /* Takes since the subtransaction began need not be known any more. */
 extern void mark_forget(SubTransactionId sub);
 
-/* ---- first contents of a bucket ---- */
+/* ---- mark_restore.c: first contents of a bucket ---- */
 
 /* Reads what is known of a slow term's bucket, for the next decision.  May throw. */
 extern void mark_load(const QuotaTerm *term);
@@ -69,6 +69,12 @@ extern void mark_fill(QuotaBucket *b, const QuotaTerm *term, int64 now_ns,
  * clock of an epoch, or a later one, but not after this epoch began.  May throw.
  */
 extern int64 mark_instant(int64 epoch, int64 ns);
+
+/*
+ * Does memory alone know of units taken of limits of this name (provider NULL: of one
+ * across providers)?  No lock held; throws what interrupts do.
+ */
+extern bool mark_limit_is_used(const char *provider, const char *name);
 
 /* ---- mark_chore.c ---- */
 

@@ -23,6 +23,7 @@
 #include "mark.h"
 
 #include "access/xlog.h"
+#include "clock.h"
 #include "mark_write.h"
 #include "miscadmin.h"
 #include "rules.h"
@@ -183,23 +184,14 @@ fill_zero(MarkRow *row, void *arg)
 	return true;
 }
 
-/* Nothing is missing any more by what the row says; it is of an earlier epoch. */
+/* Nothing is missing any more by what the row says. */
 static bool
 has_refilled(const MarkRow *row)
 {
-	const ClockStamp *first = &quota_shared->active_at;
 	int64		now_ns = quota_now_ns();
-	TimestampTz wall_us = quota_wall_us();
-	TimestampTz first_us = wall_us - (now_ns - first->now_ns) / QUOTA_NS_PER_US;
-	Meter		meter = row->image.meter;
-	MeterTake	ahead;
+	Meter		meter;
 
-	meter_shift(&meter, first->now_ns - quota_clock_between(&row->image.at, first) -
-				row->image.at.now_ns);
-	meter_settle(&meter, first->now_ns, first_us);
-	memset(&ahead, 0, sizeof(ahead));
-	meter_take(&meter, &ahead, row->ahead);
-	meter_settle(&meter, now_ns, wall_us);
+	mark_says(row, &meter, now_ns, quota_wall_us());
 	return meter_is_full(&meter);
 }
 
@@ -244,7 +236,8 @@ mark_wants_worker(uint32 database_slot, uint32 bucket)
 	if (database_slot == QUOTA_NO_INDEX)
 		return;
 	b->mark.database_slot = database_slot;
-	if (!mark_is_low(b) && !mark_says_too_much(b))
+	if (!mark_is_low(b) && !mark_says_too_much(b) &&
+		b->mark.changes == b->mark.marked_changes)
 		at_ns += OLD_ROWS_NS;
 	mark_due(database_slot, at_ns);
 }

@@ -167,11 +167,20 @@ lock_known(Relation rel, const uint8 *id, MarkPlace *place, int mode)
 	return lock_at(rel, id, *place, mode);
 }
 
+/* The same, by the place it should be at, else wherever it is. */
+static Buffer
+lock_row(Relation rel, const uint8 *id, MarkPlace *place, int mode)
+{
+	Buffer		buffer = lock_at(rel, id, *place, mode);
+
+	return BufferIsValid(buffer) ? buffer : lock_known(rel, id, place, mode);
+}
+
 /* See mark_page.h. */
 bool
 mark_find(Relation rel, const uint8 *id, MarkPlace *place, MarkRow *row)
 {
-	Buffer		buffer = lock_known(rel, id, place, BUFFER_LOCK_SHARE);
+	Buffer		buffer = lock_row(rel, id, place, BUFFER_LOCK_SHARE);
 
 	if (!BufferIsValid(buffer))
 		return false;
@@ -349,10 +358,8 @@ MarkWritten
 mark_write(Relation rel, const uint8 *id, MarkPlace *place, MarkFill fill,
 		   void *arg, XLogRecPtr *lsn)
 {
-	Buffer		buffer = lock_at(rel, id, *place, BUFFER_LOCK_EXCLUSIVE);
+	Buffer		buffer = lock_row(rel, id, place, BUFFER_LOCK_EXCLUSIVE);
 
-	if (!BufferIsValid(buffer))
-		buffer = lock_known(rel, id, place, BUFFER_LOCK_EXCLUSIVE);
 	if (!BufferIsValid(buffer))
 		buffer = lock_room_or_extend(rel, place);
 	if (!BufferIsValid(buffer))

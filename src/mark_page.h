@@ -45,7 +45,10 @@ extern Relation mark_open(void);
 extern Relation mark_try_open(void);
 extern void mark_close(Relation rel);
 
-/* The row with this id: where it is, and a copy; false when there is none. */
+/*
+ * The row with this id, found at *place or elsewhere: where it is, and a copy; false
+ * when there is none.
+ */
 extern bool mark_find(Relation rel, const uint8 *id, MarkPlace *place,
 					  MarkRow *row);
 

@@ -1,11 +1,11 @@
 /*
  * mark_write.h
- *		Writing the row of one bucket: between mark.c and mark_chore.c.
+ *		Writing the row of one bucket, and what it says: between mark.c,
+ *		mark_restore.c, mark_chore.c and mark_audit.c.
  */
 #ifndef QUOTA_MARK_WRITE_H
 #define QUOTA_MARK_WRITE_H
 
-#include "clock.h"
 #include "mark_page.h"
 
 #include "storage/lock.h"
@@ -34,6 +34,13 @@ extern void mark_lock_bucket(Relation rel, uint32 bucket, LOCKTAG *tag);
 
 /* So much was returned that the row should be written again. */
 extern bool mark_says_too_much(const QuotaBucket *b);
+
+/*
+ * What is left by what the row says, and by the rules that held when it was written:
+ * all that may have been taken since is taken.
+ */
+extern void mark_says(const MarkRow *row, Meter *meter, int64 now_ns,
+					  TimestampTz wall_us);
 
 /* This epoch has a row. */
 extern void mark_note_epoch(Relation rel);

@@ -193,6 +193,13 @@ meter_spent(const Meter *m)
 }
 
 /* See meter.h. */
+int64_t
+meter_late(const Meter *m)
+{
+	return m->shape == METER_SLIDING ? sliding_late(&m->u.sliding) : 0;
+}
+
+/* See meter.h. */
 bool
 meter_window(const Meter *m, int64_t *begin_ns, int64_t *end_ns)
 {

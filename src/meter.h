@@ -105,6 +105,11 @@ extern bool meter_is_slower(const Meter *m, const MeterRules *rules);
 /* Units left; negative: a debt.  And those that are spent, by how it counts. */
 extern int64_t meter_level(const Meter *m);
 extern int64_t meter_spent(const Meter *m);
+/*
+ * Units, at most, that would have come back by now if each had been counted alone,
+ * as a sliding window does not.
+ */
+extern int64_t meter_late(const Meter *m);
 /* The window it counts in; false if it has none. */
 extern bool meter_window(const Meter *m, int64_t *begin_ns, int64_t *end_ns);
 

@@ -91,6 +91,7 @@ typedef struct QuotaMark
 	uint32		database_slot;	/* whose worker may be told, or QUOTA_NO_INDEX */
 	int64		capacity;		/* the rules as of the last decision */
 	BucketRate	rate;
+	int64		anchor_us;
 	uint32		changes;		/* of these, so far */
 	uint32		marked_changes; /* when the row was written */
 } QuotaMark;

@@ -137,6 +137,18 @@ sliding_level(const Sliding *s)
 	return s->capacity - s->used;
 }
 
+/* See sliding.h. */
+int64_t
+sliding_late(const Sliding *s)
+{
+	int64_t		late = 0;
+
+	for (int i = 0; i < s->n; i++)
+		if (elapsed(s->entry[i].first_ns, s->settled_ns) >= s->period_ns)
+			late += s->entry[i].units;
+	return late;
+}
+
 /* Until n units are left at once. */
 int64_t
 sliding_wait(const Sliding *s, int64_t n)

@@ -64,6 +64,8 @@ extern void sliding_configure(Sliding *s, int64_t capacity,
 							  int64_t period_ns, int64_t switch_ns,
 							  int64_t now_ns);
 extern int64_t sliding_level(const Sliding *s);
+/* Units that may count only because later ones share their entry. */
+extern int64_t sliding_late(const Sliding *s);
 extern int64_t sliding_wait(const Sliding *s, int64_t n);
 extern int64_t sliding_drain(const Sliding *s, int64_t n);
 extern bool sliding_take_joins(const Sliding *s, const SlidingTake *t);

@@ -304,7 +304,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_audit'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION quota_audit() IS
-'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, refunds above what was spent, entries that do not sum to zero, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run. Empty = healthy. Reads the whole ledger and all jobs. Counters in use by open transactions are not compared.';
+'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, refunds above what was spent, entries that do not sum to zero, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs. Counters in use by open transactions are not compared.';
 REVOKE ALL ON FUNCTION quota_audit() FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('quota.ledger', '');

@@ -200,6 +200,54 @@ $node->safe_psql(
 crash($node);
 is(acquire('fast'), 'rate_limited', 'a limit made again after it was spent');
 
+# The same, but it was fast when it was spent, so no row knows of that; one that was
+# not used is new.
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.providers (provider, safety) VALUES ('again', 1), ('anew', 1), ('back', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, per, burst)
+		SELECT p, p, 1, '1 s', '{tenant}', 1 FROM unnest('{again,anew}'::text[]) p;
+	SELECT quota_clock_advance('0 s')});
+is(acquire('again'), 'ok', 'a fast limit is drained');
+$node->safe_psql(
+	'postgres', q{
+	DELETE FROM quota.limits WHERE provider IN ('again', 'anew');
+	INSERT INTO quota.limits (provider, name, amount, period, per, burst)
+		SELECT p, p, 1, '1 day', '{tenant}', 1 FROM unnest('{again,anew}'::text[]) p});
+crash($node);
+is(acquire('again'), 'rate_limited', 'and made again as a slow one: a crash does not fill it');
+is(acquire('anew'), 'ok', 'one made again that nobody had used is full');
+
+# slow, fast and slow again: while there is a row it knows of what is taken
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.limits (provider, name, amount, period, per)
+		VALUES ('back', 'back', 10, '1 day', '{tenant}');
+	SELECT quota_clock_advance('0 s')});
+is(acquire('back', 5), 'ok', 'half of a slow limit');
+psql_value($node, "UPDATE quota.limits SET period = '1 s' WHERE name = 'back'");
+is(acquire('back', 5), 'ok', 'the other half while it is fast');
+psql_value($node, "UPDATE quota.limits SET period = '1 day' WHERE name = 'back'");
+crash($node);
+is(acquire('back'), 'rate_limited', 'it is slow again: all of it is spent after a crash');
+
+# Other rules that nobody takes anything by are written down when a refusal has met
+# them, as they may be gone without a trace.
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.providers (provider, safety) VALUES ('met', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, per)
+		VALUES ('met', 'met', 24, '1 day', '{tenant}')});
+is(acquire('met', 24), 'ok', 'all of a limit');
+my ($met, $marked) = split /\|/, psql_value($node,
+	'SELECT bucket, marked_at FROM quota.marks ORDER BY marked_at DESC LIMIT 1');
+psql_value($node, "INSERT INTO quota.tenant_limits (tenant, provider, name, amount) VALUES ('t', 'met', 'met', 1)");
+is(acquire('met'), 'rate_limited', 'an override that makes it slower is met by a refusal');
+$node->poll_query_until('postgres',
+	"SELECT marked_at > '$marked' FROM quota.marks WHERE bucket = '$met'")
+  or die 'its row is not written again';
+psql_value($node, "DELETE FROM quota.tenant_limits WHERE provider = 'met'");
+
 # an override that is deleted leaves no trace
 $node->safe_psql(
 	'postgres', q{
@@ -246,6 +294,44 @@ like(
 	),
 	qr/ERROR:  slow limits cannot be used/,
 	'nothing is promised by a table that is not logged');
+
+# ---- quota_audit() ----
+
+# the table as it was before a call, as a file that was restored by mistake
+my $audit = 'SELECT * FROM quota_audit()';
+is(psql_value($node, $audit), '', 'the audit finds nothing');
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.providers (provider, safety) VALUES ('kept', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, per)
+		VALUES ('kept', 'kept', 1000, '30 days', '{tenant}')});
+acquire('kept', 100);
+my $file = $node->data_dir . '/' . psql_value($node, "SELECT pg_relation_filepath('quota.marks')");
+$node->stop;
+my $old = slurp_file($file);
+$node->start;
+acquire('kept', 400);
+is(psql_value($node, $audit), '', 'nor after a clean restart');
+$node->stop;
+unlink $file;
+append_to_file($file, $old);
+$node->start;
+is(psql_value($node, $audit),
+	'mark says too much is left|kept|kept|||units left, and by quota.marks after a crash; key "t"|500|869',
+	'but that a row is too old');
+acquire('kept', 32);
+is(psql_value($node, $audit), '', 'until it is written again');
+
+# a row that was deleted by force
+$node->safe_psql('postgres', q{
+	ALTER TABLE quota.marks DISABLE TRIGGER quota_guard;
+	DELETE FROM quota.marks WHERE marked_at = (SELECT max(marked_at) FROM quota.marks);
+	ALTER TABLE quota.marks ENABLE ALWAYS TRIGGER quota_guard});
+is(psql_value($node, $audit),
+	'mark is missing|kept|kept|||rows of quota.marks that say what is spent; key "t"|1|0',
+	'a row that is missing is found');
+acquire('kept', 32);
+is(psql_value($node, $audit), '', 'and written anew');
 
 # rows are free again when their buckets are full
 psql_value($node, "SELECT quota_clock_advance('100 days')");

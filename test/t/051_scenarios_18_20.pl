@@ -36,8 +36,8 @@ INSERT INTO quota.limits (provider, name, kind, amount, period, burst, permit_li
 	('slots', 'slots', 'concurrency', 5, NULL, NULL, '2 min', false),
 	('A', 'slots', 'concurrency', 50, NULL, NULL, '1 min', false),
 	('B', 'slots', 'concurrency', 50, NULL, NULL, '1 min', false),
-	('A', 'rate', 'token_bucket', 1000000, '1 s', NULL, '1 min', false),
-	('B', 'rate', 'token_bucket', 1000000, '1 s', NULL, '1 min', false),
+	('A', 'rate', 'token_bucket', 1000000000, '1 s', NULL, '1 min', false),
+	('B', 'rate', 'token_bucket', 1000000000, '1 s', NULL, '1 min', false),
 	('open', 'window', 'fixed_window', 1000, '1 h', NULL, '1 min', false),
 	(NULL, 'everywhere', 'token_bucket', 1000000000, '1 s', NULL, '1 min', false),
 	('open', 'credits', 'allowance', 1000, '1 day', NULL, '1 min', false);
