@@ -9,6 +9,7 @@
 #include "args.h"
 #include "credit.h"
 #include "funcapi.h"
+#include "pause.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/json.h"
@@ -63,31 +64,24 @@ json_number(int64 number)
 	return v;
 }
 
-/* One limit that said no, as an object. */
+/* An instant; null for "never". */
 static JsonbValue
-exhausted_json(const QuotaPlan *plan, const QuotaExhausted *e)
+json_instant(TimestampTz at_us)
+{
+	return acquire_json_string(at_us == DT_NOEND ? NULL
+							   : JsonEncodeDateTime(palloc(MAXDATELEN + 1),
+													TimestampTzGetDatum(at_us),
+													TIMESTAMPTZOID, NULL));
+}
+
+/* What said no, as an object; values in the order of its keys. */
+static JsonbValue
+said_no(const JsonbValue *values)
 {
 	/* sorted as a jsonb has them, by length first */
 	static const char *const keys[] = {"name", "unit", "amount", "needed",
 	"reason", "window", "remaining", "not_before"};
-	const QuotaTerm *term = &plan->terms[e->term];
-	const char *not_before = NULL;
-	JsonbValue	values[lengthof(keys)];
 	JsonbValue	v;
-
-	if (e->not_before_us != DT_NOEND)
-		not_before = JsonEncodeDateTime(palloc(MAXDATELEN + 1),
-										TimestampTzGetDatum(e->not_before_us),
-										TIMESTAMPTZOID, NULL);
-	values[0] = acquire_json_string(term->name);
-	values[1] = acquire_json_string(term->unit);
-	values[2] = json_number(term->amount);
-	values[3] = json_number(e->needed);
-	values[4] = acquire_json_string(quota_reason_name(e->reason));
-	values[5] = e->window_ns == 0 ? acquire_json_string(NULL)
-		: json_number(quota_s_up(e->window_ns));
-	values[6] = json_number(e->remaining);
-	values[7] = acquire_json_string(not_before);
 
 	v.type = jbvObject;
 	v.val.object.nPairs = lengthof(keys);
@@ -100,20 +94,56 @@ exhausted_json(const QuotaPlan *plan, const QuotaExhausted *e)
 	return v;
 }
 
+/* One limit. */
+static JsonbValue
+exhausted_json(const QuotaPlan *plan, const QuotaExhausted *e)
+{
+	const QuotaTerm *term = &plan->terms[e->term];
+	const JsonbValue values[] = {
+		acquire_json_string(term->name),
+		acquire_json_string(term->unit),
+		json_number(term->amount),
+		json_number(e->needed),
+		acquire_json_string(quota_reason_name(e->reason)),
+		e->window_ns == 0 ? acquire_json_string(NULL)
+		: json_number(quota_s_up(e->window_ns)),
+		json_number(e->remaining),
+		json_instant(e->not_before_us)
+	};
+
+	return said_no(values);
+}
+
+/* One pause, which counts nothing. */
+static JsonbValue
+paused_json(const PauseHit *hit)
+{
+	const JsonbValue none = acquire_json_string(NULL);
+	const JsonbValue values[] = {
+		acquire_json_string(hit->scope), none, none, none,
+		acquire_json_string(quota_reason_name(QUOTA_PAUSED)), none, none,
+		json_instant(hit->until_us)
+	};
+
+	return said_no(values);
+}
+
 /*
- * Every limit that said no, as a jsonb array.  Refusals come in floods, and
+ * Every pause and limit that said no, as a jsonb array.  Refusals come in floods, and
  * pushing value by value would double what one takes.
  */
 static Datum
 exhausted_datum(const QuotaPlan *plan, const QuotaVerdict *verdict)
 {
-	JsonbValue	elements[QUOTA_MAX_TERMS];
+	JsonbValue	elements[PAUSE_MAX_HITS + QUOTA_MAX_TERMS];
 	JsonbValue	v;
 
+	for (int i = 0; i < verdict->npaused; i++)
+		elements[i] = paused_json(&pause_seen.hits[i]);
 	for (int i = 0; i < verdict->nexhausted; i++)
-		elements[i] = exhausted_json(plan, &verdict->exhausted[i]);
+		elements[verdict->npaused + i] = exhausted_json(plan, &verdict->exhausted[i]);
 	v.type = jbvArray;
-	v.val.array.nElems = verdict->nexhausted;
+	v.val.array.nElems = verdict->npaused + verdict->nexhausted;
 	v.val.array.elems = elements;
 	v.val.array.rawScalar = false;
 	return JsonbPGetDatum(JsonbValueToJsonb(&v));
@@ -137,6 +167,15 @@ decision_desc(FunctionCallInfo fcinfo)
 	return desc;
 }
 
+/* See decide.h. */
+const char *
+quota_limiting_name(const QuotaPlan *plan, const QuotaVerdict *verdict)
+{
+	if (verdict->reason == QUOTA_PAUSED)
+		return pause_seen.hits[pause_seen.last].scope;
+	return verdict->limiting < 0 ? NULL : plan->terms[verdict->limiting].name;
+}
+
 /* What was decided, as the attributes of a quota_decision. */
 static void
 fill_values(AcquireAnswer *a)
@@ -152,18 +191,18 @@ fill_values(AcquireAnswer *a)
 	values[DECISION_GRANTED] = Int32GetDatum(verdict->granted);
 	values[DECISION_REASON] =
 		CStringGetTextDatum(quota_reason_name(verdict->reason));
-	nulls[DECISION_LIMIT_NAME] = verdict->limiting < 0;
-	if (verdict->limiting >= 0)
+	nulls[DECISION_LIMIT_NAME] = quota_limiting_name(a->plan, verdict) == NULL;
+	if (!nulls[DECISION_LIMIT_NAME])
 		values[DECISION_LIMIT_NAME] =
-			CStringGetTextDatum(a->plan->terms[verdict->limiting].name);
+			CStringGetTextDatum(quota_limiting_name(a->plan, verdict));
 	nulls[DECISION_NOT_BEFORE] = admitted || verdict->not_before_us == DT_NOEND;
 	values[DECISION_NOT_BEFORE] = TimestampTzGetDatum(verdict->not_before_us);
 	nulls[DECISION_REMAINING] = verdict->remaining == QUOTA_NEVER;
 	values[DECISION_REMAINING] = Int64GetDatum(verdict->remaining);
 	nulls[DECISION_PERMIT] = verdict->permit == 0;
 	values[DECISION_PERMIT] = Int64GetDatum(verdict->permit);
-	nulls[DECISION_EXHAUSTED] = verdict->nexhausted == 0;
-	if (verdict->nexhausted > 0)
+	nulls[DECISION_EXHAUSTED] = verdict->npaused + verdict->nexhausted == 0;
+	if (!nulls[DECISION_EXHAUSTED])
 		values[DECISION_EXHAUSTED] = exhausted_datum(a->plan, verdict);
 }
 

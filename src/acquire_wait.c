@@ -55,9 +55,12 @@ is_final(const QuotaVerdict *v, int64 until_ns)
 	int64		left_ns = until_ns - quota_raw_ns();
 	TimestampTz until_us;
 
-	if (v->granted > 0 || v->limiting < 0 || left_ns <= 0)
+	if (v->granted > 0 || left_ns <= 0 ||
+		(v->limiting < 0 && v->reason != QUOTA_PAUSED))
 		return true;
 	until_us = quota_wall_us() + left_ns / QUOTA_NS_PER_US;
+	if (v->reason == QUOTA_PAUSED && v->not_before_us > until_us)
+		return true;
 	for (int i = 0; i < v->nexhausted; i++)
 		if (is_hopeless(&v->exhausted[i], until_us))
 			return true;

@@ -361,45 +361,47 @@ units_refused(const QuotaVerdict *v)
 
 /* Takes its stand where it was refused, at the end of the list unless it is in it. */
 static void
-take_stand(QuotaWaiter *w, const QuotaTerm *term, uint32 portion, bool in_line)
+take_stand(QuotaWaiter *w, uint32 slot, uint32 bucket, uint32 portion, bool in_line)
 {
 	if (w->asks)
 		leave_line(w, false);
 	else
-		dlist_push_tail(&quota_slots[term->slot].askers, &w->asker_node);
+		dlist_push_tail(&quota_slots[slot].askers, &w->asker_node);
 	w->asks = true;
-	w->asks_slot = term->slot;
-	w->asks_bucket = term->bucket;
+	w->asks_slot = slot;
+	w->asks_bucket = bucket;
 	w->asks_portion = portion;
 	w->in_line = in_line;
 }
 
-/* See asker.h. */
+/* See asker.h.  Who is paused is in no line: the end of a pause calls the roll. */
 bool
 asker_stand(const QuotaPlan *plan, const QuotaVerdict *v)
 {
 	QuotaWaiter *w = self();
-	const QuotaTerm *term = &plan->terms[v->limiting];
-	QuotaSlot  *s = &quota_slots[term->slot];
+	const QuotaTerm *term = v->limiting < 0 ? NULL : &plan->terms[v->limiting];
+	uint32		slot = term ? term->slot : plan->slot;
+	uint32		bucket = term ? term->bucket : QUOTA_NO_INDEX;
+	QuotaSlot  *s = &quota_slots[slot];
 	uint32		portion;
 	bool		in_line;
 	bool		stood;
 
-	if (w->asks_slot != term->slot)
+	if (w->asks_slot != slot)
 		leave(w, false);
 	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
-	portion = floor_portion(plan, term, v->reason);
+	portion = term ? floor_portion(plan, term, v->reason) : QUOTA_NO_INDEX;
 	in_line = portion != QUOTA_NO_INDEX || is_short(v->reason);
-	stood = w->asks && w->asks_bucket == term->bucket &&
+	stood = w->asks && w->asks_bucket == bucket &&
 		w->asks_portion == portion && w->in_line == in_line;
 	/* a slot that was swept meanwhile has no list */
 	if (!stood && s->entry.used && s->extension == plan->extension)
-		take_stand(w, term, portion, in_line);
+		take_stand(w, slot, bucket, portion, in_line);
 	if (w->asks)
 	{
 		w->asks_units = units_refused(v);
 		if (w->in_line)
-			claim(term->slot, term->bucket, portion);
+			claim(slot, bucket, portion);
 		answer_told(w, v->reason);
 		answer_roll(w);
 	}

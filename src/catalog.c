@@ -70,6 +70,8 @@ static const char *const relation_names[QUOTA_N_RELATIONS] = {
 	[QUOTA_REL_EVENTS] = "events",
 	[QUOTA_REL_EVENTS_PKEY] = "events_pkey",
 	[QUOTA_REL_MARKS] = "marks",
+	[QUOTA_REL_PAUSES] = "pauses",
+	[QUOTA_REL_PAUSES_PKEY] = "pauses_pkey",
 };
 
 static QuotaCatalog catalog;

@@ -52,6 +52,8 @@ typedef enum QuotaRelation
 	QUOTA_REL_EVENTS,
 	QUOTA_REL_EVENTS_PKEY,		/* (id) */
 	QUOTA_REL_MARKS,
+	QUOTA_REL_PAUSES,
+	QUOTA_REL_PAUSES_PKEY,		/* (id) */
 	QUOTA_N_RELATIONS
 } QuotaRelation;
 

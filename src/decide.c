@@ -24,6 +24,7 @@
 #include "mark.h"
 #include "miscadmin.h"
 #include "outcome.h"
+#include "pause.h"
 #include "permit.h"
 #include "spread.h"
 #include "utils/inval.h"
@@ -268,6 +269,8 @@ verdict_init(QuotaVerdict *v)
 	v->wake_ns = 0;
 	v->opens_ns = QUOTA_NEVER;
 	v->stops_all = false;
+	v->of_flow = false;
+	v->npaused = 0;
 	v->across = false;
 	v->meets_shared = false;
 	v->shared = false;
@@ -311,7 +314,8 @@ is_counted(const QuotaAsk *ask, const QuotaVerdict *v)
 	if (v->granted > 0)
 		return !ask->dry;
 	return is_asked(ask) &&
-		(!ask->provisional || v->reason == QUOTA_SUSPENDED);
+		(!ask->provisional || (ask->is_job && v->of_flow) ||
+		 v->reason == QUOTA_SUSPENDED);
 }
 
 /* Examines all terms into states and, unless dry, charges. */
@@ -322,15 +326,19 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	int			least = ask->partial ? 1 : ask->n;
 	int64		possible;
 	int			fit;
+	bool		paused;
 
 	verdict_init(v);
 	if (!plan_is_usable(plan))
 		return DECIDE_STALE;
+	if (unlikely(pg_atomic_read_u32(&quota_slots[plan->database_slot].pauses_read) == 0))
+		return DECIDE_LOAD_PAUSES;
 	*what = DECIDE_TABLE_TENANTS;
 	if (plan_tenant(plan) == QUOTA_NO_INDEX)
 		return DECIDE_FULL;
 	permit_expire(plan->slot, now_ns);
 
+	pause_look(plan, ask->connection, now_ns, wall_us);
 	for (int i = 0; i < plan->nterms; i++)
 	{
 		DecideResult result = quota_examine_term(plan, i, ask, now_ns,
@@ -340,13 +348,15 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 		if (result != DECIDE_DONE)
 			return result;
 	}
-	if (ask->is_job)
+	paused = pause_holds(states);
+	if (ask->is_job && !paused)
 		stand_in_line(plan, states, ask, v);
-	possible = calls_that_fit(plan, states);
+	possible = paused ? 0 : calls_that_fit(plan, states);
 	fit = (int) Min(possible, ask->n);
 	if (plan->suspended)
 	{
 		v->reason = QUOTA_SUSPENDED;
+		v->of_flow = true;
 		v->not_before_us = DT_NOEND;
 		v->wake_ns = QUOTA_NEVER;
 	}
@@ -355,7 +365,11 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 		v->granted = fit < least ? 0 : fit;
 		enforce_judge(plan, states, v->granted, least, v);
 		if (v->granted == 0)
+		{
 			refuse(plan, states, ask, v);
+			if (paused)
+				pause_refuse(plan, ask, states, least, now_ns, wall_us, v);
+		}
 		else if (!ask->dry && !quota_charge(plan, states, ask, fit, now_ns, v))
 		{
 			*what = DECIDE_TABLE_PERMITS;
@@ -364,7 +378,7 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	}
 	v->remaining = plan->suspended ? 0
 		: possible == QUOTA_NEVER ? QUOTA_NEVER : possible - v->granted;
-	if (v->granted == 0 && !plan->suspended && is_asked(ask))
+	if (v->granted == 0 && !plan->suspended && !paused && is_asked(ask))
 		floor_refused(plan, states, least, now_ns);
 	if (is_counted(ask, v))
 	{
@@ -372,6 +386,8 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 		if (v->limiting >= 0 && v->granted == 0 && !ask->is_job)
 			spread_refusal(&plan->terms[v->limiting], &states[v->limiting],
 						   least, now_ns, v);
+		else if (v->reason == QUOTA_PAUSED && !ask->is_job)
+			pause_spread(plan, states, least, now_ns, v);
 	}
 	if (v->granted > 0 && !ask->dry && !ask->is_job &&
 		ask->batch == QUOTA_BATCH_NONE && ask->only_unit == NULL)
@@ -394,8 +410,10 @@ QuotaPlan *
 quota_examine(const QuotaCall *call, const QuotaAsk *ask, TermState *states,
 			  QuotaVerdict *verdict)
 {
+	QuotaAsk	asked = *ask;
 	int			reclaims = 0;
 
+	asked.connection = call->connection;
 	for (int round = 0; round < MAX_ROUNDS; round++)
 	{
 		QuotaPlan  *plan = quota_plan(call, false);
@@ -408,7 +426,7 @@ quota_examine(const QuotaCall *call, const QuotaAsk *ask, TermState *states,
 		quota_lock_plan(plan);
 		now_ns = quota_now_ns();
 		wall_us = quota_wall_us();
-		result = decide(plan, ask, now_ns, wall_us, states, verdict, &what);
+		result = decide(plan, &asked, now_ns, wall_us, states, verdict, &what);
 		quota_unlock_plan(plan);
 		if (result == DECIDE_DONE)
 		{

@@ -34,12 +34,14 @@ typedef struct QuotaVerdict
 {
 	QuotaReason reason;
 	int			granted;		/* calls */
-	int			limiting;		/* term that opens last, -1 = none */
+	int			limiting;		/* term that opens last, -1 = none, or a pause */
+	int			npaused;		/* hits of pause_seen that said no */
 	TimestampTz not_before_us;	/* DT_NOEND = never by itself */
 	int64		wake_ns;		/* when a parked flow should ask again */
 	int64		opens_ns;		/* when the limiting term does */
 	bool		stops_all;		/* a job is refused by nothing but limits that
-								 * every call meets */
+								 * every call meets, or by a pause of them all */
+	bool		of_flow;		/* whatever the job is: all of its flow are */
 	bool		across;			/* a limit across providers refuses */
 	bool		meets_shared;	/* a job that meets limits which tenants share: */
 	QuotaKey	line_key;		/* of the line where it stands for them; */
@@ -58,6 +60,7 @@ typedef struct QuotaVerdict
 	QuotaExhausted exhausted[QUOTA_MAX_TERMS];
 } QuotaVerdict;
 
+/* What is asked for. */
 typedef struct QuotaAsk
 {
 	int			n;				/* calls, >= 1 */
@@ -75,6 +78,7 @@ typedef struct QuotaAsk
 	uint32		flow;
 	const char *only_unit;		/* decide by allowances of this unit alone
 								 * (quota_hold); NULL = by all limits */
+	const char *connection;		/* of the call; NULL = none */
 } QuotaAsk;
 
 typedef enum DecideResult
@@ -85,6 +89,7 @@ typedef enum DecideResult
 	DECIDE_READ_LAPSED,			/* what has lapsed of it must be read */
 	DECIDE_LOAD_MARK,			/* what is known of that of plan->terms[*what] */
 	DECIDE_LOAD_QUEUE,			/* the queue, whose jobs may be in flight */
+	DECIDE_LOAD_PAUSES,
 	DECIDE_FULL					/* a table is full: *what is a DecideTable */
 } DecideResult;
 
@@ -162,6 +167,13 @@ extern uint32 quota_term_bucket(const QuotaPlan *plan, const QuotaTerm *term,
 								int64 now_ns, TimestampTz wall_us);
 
 /* ---- acquire.c ---- */
+
+/*
+ * What names the refusal, or the soft admission: a limit, or of a pause what is paused;
+ * NULL = nothing.  Of the last decision of this backend.
+ */
+extern const char *quota_limiting_name(const QuotaPlan *plan,
+									   const QuotaVerdict *verdict);
 
 /* Reads the arguments of quota_acquire, quota_peek and quota_explain. */
 extern void quota_read_call(FunctionCallInfo fcinfo, QuotaCall *call,

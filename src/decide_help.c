@@ -11,6 +11,7 @@
 #include "floor.h"
 #include "job.h"
 #include "mark.h"
+#include "pause_table.h"
 
 /* Reclaims one call may need before it gives up. */
 #define MAX_RECLAIMS 2
@@ -77,6 +78,8 @@ quota_decide_help(DecideResult result, QuotaPlan *plan, int what,
 		mark_load(&plan->terms[what]);
 	else if (result == DECIDE_LOAD_QUEUE)
 		job_load();
+	else if (result == DECIDE_LOAD_PAUSES)
+		pause_load();
 	else if (!make_bucket_room(plan, (DecideTable) what) &&
 			 (is_at_ceiling(plan, (DecideTable) what) ||
 			  (*reclaims)++ >= MAX_RECLAIMS || !quota_reclaim()))

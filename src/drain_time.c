@@ -10,6 +10,7 @@
  * decides.
  *
  * Jobs of suspended tenants don't count: they go on when an administrator says so.
+ * What is paused begins when the pause ends, of an empty bucket where that leaves one.
  */
 #include "flow_list.h"
 
@@ -20,6 +21,7 @@
 #include "job.h"
 #include "latency.h"
 #include "miscadmin.h"
+#include "pause.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
@@ -37,6 +39,8 @@ typedef struct Load
 	int64		period_end_us;	/* and the end of its period */
 	int64		cost;			/* of all jobs, at most INT64_MAX */
 	int64		jobs;
+	int64		from_ns;		/* all of them are paused until then; */
+	bool		empty;			/* and then all that was saved up is gone */
 	bool		impossible;		/* some job needs more than it ever holds */
 } Load;
 
@@ -93,9 +97,9 @@ read_bucket(const Drain *d, Load *load, const QuotaTerm *term)
 		load->level = 0;
 }
 
-/* So many calls, each at this cost. */
+/* So many calls, each at this cost, none of them before from_ns. */
 static void
-add_load(Drain *d, const QuotaTerm *term, int64 cost, int64 n)
+add_load(Drain *d, const QuotaTerm *term, int64 cost, int64 n, int64 from_ns, bool empty)
 {
 	bool		found;
 	Load	   *load;
@@ -109,8 +113,11 @@ add_load(Drain *d, const QuotaTerm *term, int64 cost, int64 n)
 			   sizeof(Load) - sizeof(QuotaKey));
 		load->kind = term->kind;
 		load->capacity = term->capacity;
+		load->from_ns = QUOTA_NEVER;
 		read_bucket(d, load, term);
 	}
+	load->from_ns = Min(load->from_ns, from_ns);
+	load->empty |= empty;
 	load->cost = add_product(load->cost, n, cost);
 	load->jobs += n;
 	load->impossible |= quota_is_rate(term->kind)
@@ -131,6 +138,7 @@ add_flow(Drain *d, const QuotaCall *call, int64 n, bool *suspended)
 	QuotaAsk	one = {0};
 	TermState	states[QUOTA_MAX_TERMS];
 	QuotaVerdict verdict;
+	int64		from_ns;
 	QuotaPlan  *plan = quota_plan(call, true);
 
 	if (plan == NULL)
@@ -142,8 +150,11 @@ add_flow(Drain *d, const QuotaCall *call, int64 n, bool *suspended)
 	one.dry = true;
 	/* brings the buckets to now; what the plan costs is in its terms, too */
 	plan = quota_examine(call, &one, states, &verdict);
+	from_ns = verdict.npaused == 0 ? d->now_ns : pause_seen.hits[pause_seen.last].end_ns;
+	not_before(d, from_ns == QUOTA_NEVER ? from_ns : from_ns - d->now_ns);
 	for (int i = 0; i < plan->nterms; i++)
-		add_load(d, &plan->terms[i], states[i].cost, n);
+		add_load(d, &plan->terms[i], states[i].cost, n, from_ns, verdict.npaused > 0 &&
+				 pause_seen.ends_ns[i] != PG_INT64_MIN);
 	return true;
 }
 
@@ -171,9 +182,17 @@ static int64
 rate_wait(const Drain *d, const Load *load, int64 cost)
 {
 	Meter		meter = load->meter;
+	int64		from_ns = Max(load->from_ns, d->now_ns);
+	int64		wait_ns;
 
-	meter_settle(&meter, d->now_ns, d->wall_us);
-	return meter_drain(&meter, cost);
+	if (from_ns == QUOTA_NEVER)
+		return QUOTA_NEVER;
+	meter_settle(&meter, from_ns,
+				 d->wall_us + (from_ns - d->now_ns) / QUOTA_NS_PER_US);
+	if (load->empty)
+		pause_empty_all(&meter);
+	wait_ns = meter_drain(&meter, cost);
+	return wait_ns >= QUOTA_NEVER - from_ns ? QUOTA_NEVER : from_ns - d->now_ns + wait_ns;
 }
 
 /* Until the last of so many jobs has its place. */
@@ -257,7 +276,7 @@ add_anybody(Drain *d, int64 n)
 		return;
 	for (int i = 0; i < plan->nterms; i++)
 		if (plan->terms[i].wide)
-			add_load(d, &plan->terms[i], plan->terms[i].cost, n);
+			add_load(d, &plan->terms[i], plan->terms[i].cost, n, d->now_ns, false);
 }
 
 /* Adds up all that waits, and the extra jobs. */

@@ -12,6 +12,7 @@
 #include "floor.h"
 #include "flow.h"
 #include "mark.h"
+#include "pause.h"
 #include "permit.h"
 #include "rules.h"
 
@@ -338,6 +339,8 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 	if (result != DECIDE_DONE)
 		return result;
 	s->bucket = term->bucket;
+	if (unlikely(pause_seen.any))
+		pause_empty(term, i, &quota_buckets[s->bucket], now_ns);
 	s->level = term_level(&quota_buckets[s->bucket], term, now_ns);
 	*what = DECIDE_TABLE_PORTIONS;
 	if (!floor_resolve(plan, term, ask, s))

@@ -5,6 +5,7 @@
 #include "decide.h"
 
 #include "funcapi.h"
+#include "pause.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -139,6 +140,31 @@ put_suspended(ReturnSetInfo *rsinfo, const char *tenant)
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
+/* The row of a pause. */
+static void
+put_pause(ReturnSetInfo *rsinfo, const PauseHit *hit)
+{
+	Datum		values[N_COLS] = {0};
+	bool		nulls[N_COLS];
+	char	   *since = pstrdup(timestamptz_to_str(hit->since_us));
+
+	memset(nulls, true, sizeof(nulls));
+	nulls[COL_LIMIT_NAME] = nulls[COL_ADMITS] = nulls[COL_REASON] =
+		nulls[COL_EXPLANATION] = false;
+	values[COL_LIMIT_NAME] = CStringGetTextDatum(hit->scope);
+	values[COL_ADMITS] = BoolGetDatum(false);
+	values[COL_REASON] = CStringGetTextDatum(quota_reason_name(QUOTA_PAUSED));
+	nulls[COL_NOT_BEFORE] = hit->until_us == DT_NOEND;
+	values[COL_NOT_BEFORE] = TimestampTzGetDatum(hit->until_us);
+	values[COL_EXPLANATION] =
+		CStringGetTextDatum(psprintf("paused since %s until %s, %s by %s%s%s", since,
+									 hit->until_us == DT_NOEND ? "it is resumed"
+									 : timestamptz_to_str(hit->until_us),
+									 hit->reported ? "reported" : "set", hit->set_by,
+									 hit->reason[0] ? ": " : "", hit->reason));
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
 /* quota_explain(): see its COMMENT. */
 Datum
 quota_explain(PG_FUNCTION_ARGS)
@@ -158,6 +184,8 @@ quota_explain(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (plan->suspended)
 		put_suspended(rsinfo, plan->tenant);
+	for (int i = 0; i < verdict.npaused; i++)
+		put_pause(rsinfo, &pause_seen.hits[i]);
 	for (int i = 0; i < plan->nterms; i++)
 		put_term(rsinfo, &plan->terms[i], &states[i],
 				 ask.partial ? 1 : ask.n);

@@ -38,6 +38,8 @@ flow_slot_init(uint32 slot)
 	}
 	memset(&s->order, 0, sizeof(s->order));
 	s->nshares = 0;
+	pg_atomic_write_u32(&s->pauses, 0);
+	pg_atomic_write_u32(&s->pauses_read, 0);
 	/* plans that knew another slot in this place must not match by chance */
 	s->shares_made = (uint64) quota_now_ns();
 	memset(&s->places, 0, sizeof(s->places));

@@ -109,6 +109,11 @@ extern void flow_park(uint32 flow, QuotaReason reason, uint32 bucket,
 /* Blocked flows of the tenant / of the slot are READY, whatever they wait for. */
 extern void flow_unpark_tenant(uint32 tenant);
 extern void flow_unpark_all(uint32 slot);
+/*
+ * Those of the tenant and of endpoints of the pattern ("" = of all) that a pause has
+ * blocked; and the slot is open if one has closed it.
+ */
+extern void flow_unpark_paused(uint32 slot, const char *tenant, const char *endpoint);
 
 /* The number of the last parking of all slots, and of a new one. */
 static inline uint64

@@ -9,6 +9,7 @@
  * Parkings are numbered: see there what for.
  */
 #include "flow_gate.h"
+#include "match.h"
 #include "permit.h"
 #include "waiter.h"
 
@@ -161,5 +162,27 @@ flow_unpark_all(uint32 slot)
 	waiter_together(true);
 	while (!dlist_is_empty(blocked))
 		flow_set_ready(dlist_head_element(QuotaFlow, slot_node, blocked));
+	waiter_together(false);
+}
+
+/* See flow.h.  What a pause has blocked waits for no bucket, in no line. */
+void
+flow_unpark_paused(uint32 slot, const char *tenant, const char *endpoint)
+{
+	QuotaSlot  *s = &quota_slots[slot];
+	dlist_mutable_iter iter;
+
+	waiter_together(true);
+	if (s->closed.flow != QUOTA_NO_INDEX && s->closed.reason == QUOTA_PAUSED)
+		flow_open(slot);
+	dlist_foreach_modify(iter, &s->blocked)
+	{
+		QuotaFlow  *flow = dlist_container(QuotaFlow, slot_node, iter.cur);
+
+		if (flow->reason == QUOTA_PAUSED &&
+			(tenant[0] == '\0' || strcmp(tenant_of(share_of(flow))->name, tenant) == 0) &&
+			(endpoint[0] == '\0' || match_glob(endpoint, flow->endpoint)))
+			flow_set_ready(flow);
+	}
 	waiter_together(false);
 }

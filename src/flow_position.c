@@ -227,6 +227,9 @@ flow_follow_wall(uint32 slot, int64 now_ns, TimestampTz wall_us)
 			flow->position.next_due != POSITION_NONE)
 			raise_work(flow, 1, 0, now_ns, POSITION_NONE, now_ns);
 	}
+	/* pauses end by it, too */
+	if (step_us > 0)
+		flow_unpark_paused(slot, "", "");
 }
 
 /* ---- searching ---- */

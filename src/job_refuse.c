@@ -97,6 +97,18 @@ park(const Claimer *c)
 				  Min(v->wake_ns, refusal.look_ns));
 }
 
+/* Closes the slot for what every call meets; see flow_close.c. */
+static void
+close_slot(const Claimer *c)
+{
+	const QuotaVerdict *v = &c->verdict;
+	const QuotaTerm *term = v->limiting < 0 ? NULL : &c->plan->terms[v->limiting];
+
+	quota_flows[c->flow].reason = v->reason;
+	flow_close(c->flow, v->reason, term == NULL || v->nexhausted > 1 ? QUOTA_NO_INDEX
+			   : term->bucket, v->across, v->wake_ns, term ? term->name : "");
+}
+
 /* See job_refuse.h. */
 Step
 turn_refused(Claimer *c, bool first)
@@ -111,10 +123,7 @@ turn_refused(Claimer *c, bool first)
 		flow_scan_seen(&c->scan, turn_since(c));
 	if (v->stops_all)
 	{
-		quota_flows[c->flow].reason = v->reason;
-		flow_close(c->flow, v->reason, v->nexhausted > 1 ? QUOTA_NO_INDEX
-				   : c->plan->terms[v->limiting].bucket, v->across, v->wake_ns,
-				   c->plan->terms[v->limiting].name);
+		close_slot(c);
 		return STEP_NOTHING;
 	}
 	if (v->reason == QUOTA_QUOTA_EXHAUSTED)

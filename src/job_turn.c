@@ -216,6 +216,7 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	ask.is_job = c->role != QUOTA_BATCH_NEXT;
 	ask.flow = c->flow;
 	ask.dry = c->looking;
+	ask.connection = first ? NULL : c->connection;
 	ask.provisional = first && !flow_head_is_plain(c->flow, c->now_ns);
 	*result = quota_decide_locked(c->plan, &ask, c->now_ns, c->wall_us,
 								  &c->verdict, what);
@@ -226,9 +227,9 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	c->charged = c->verdict.granted > 0;
 	if (c->charged)
 		return c->looking ? STEP_GO_ON : admitted(c, units);
-	if (ask.provisional && c->verdict.reason != QUOTA_SUSPENDED)
+	if (ask.provisional && !c->verdict.of_flow)
 		return STEP_GO_ON;
-	if (is_over_budget(c))
+	if (!c->verdict.of_flow && is_over_budget(c))
 		return STEP_GO_ON;
 	/* it ends the batch; whether the flow has to wait is seen at its next turn */
 	if (c->role == QUOTA_BATCH_NEXT)
@@ -400,6 +401,7 @@ turn_charge_candidate(Claimer *c)
 	if (!isnull)
 		units = quota_units_parse(DatumGetJsonbP(value));
 	call = job_call_with_names(c->lanes.job, &c->names);
+	c->connection = call.connection;
 	c->plan = plan_of(c, &call);
 	if (c->plan == NULL)
 	{

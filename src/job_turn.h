@@ -68,6 +68,7 @@ typedef struct Claimer
 	bool		charged;		/* for the candidate, or by the cost map */
 	int64		retry_ns;		/* refused for its retry budget only: retries
 								 * are looked at again then; 0 = it was not */
+	const char *connection;		/* of the candidate; NULL = none, or not known */
 	int64		same_as;		/* the job whose call serves the candidate, 0 =
 								 * its own */
 	QuotaVerdict verdict;

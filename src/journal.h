@@ -141,6 +141,9 @@ extern void journal_counting_queue(uint32 database_slot);
 extern void journal_loaded(void);	/* the newest load or count succeeded; lock
 									 * held */
 
+/* What becomes of a pause at the end; act is a PauseAct.  pause_lock is held. */
+extern void journal_pause(uint32 pause, int64 id, uint8 act, uint64 version);
+
 extern bool journal_is_empty(void);
 extern void journal_init(void); /* registers the transaction callbacks */
 

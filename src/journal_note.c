@@ -149,3 +149,14 @@ journal_batch_left(int64 batch)
 	r->u.leave.n = 1;
 	r->u.leave.extension = quota_catalog()->extension;
 }
+
+/* See journal.h. */
+void
+journal_pause(uint32 pause, int64 id, uint8 act, uint64 version)
+{
+	JournalRecord *r = journal_append(RECORD_PAUSE, pause);
+
+	r->u.pause.id = id;
+	r->u.pause.act = act;
+	r->u.pause.version = version;
+}

@@ -18,6 +18,7 @@
 #include "mark.h"
 #include "miscadmin.h"
 #include "notify.h"
+#include "pause.h"
 #include "permit.h"
 #include "recount.h"
 #include "rules.h"
@@ -237,6 +238,11 @@ journal_undo_record(JournalRecord *r, uint64 parkings)
 			if (r->u.deadline.on_abort)
 				deadline_lower(r->object, r->u.deadline.start_before);
 			break;
+		case RECORD_PAUSE:
+			journal_unlock();
+			if (r->u.pause.act == PAUSE_TAKEN)
+				pause_undo_take(r->object, r->u.pause.id);
+			break;
 		case RECORD_LOAD_BUCKET:
 			b = &quota_buckets[r->object];
 			undo_load(&b->load, b->entry.owner);
@@ -320,6 +326,11 @@ journal_commit_record(JournalRecord *r)
 		case RECORD_DEADLINE:
 			if (r->u.deadline.on_commit)
 				deadline_lower(r->object, r->u.deadline.start_before);
+			break;
+		case RECORD_PAUSE:
+			journal_unlock();
+			pause_commit(r->object, r->u.pause.id, r->u.pause.act,
+						 r->u.pause.version);
 			break;
 		case RECORD_LOAD_BUCKET:
 		case RECORD_LOAD_QUEUE:

@@ -22,6 +22,7 @@ typedef enum JournalRecordType
 	RECORD_LEAVE,				/* jobs that leave the permit of their batch */
 	RECORD_FINISHED,			/* a job to be told of */
 	RECORD_DEADLINE,			/* a job that should start in time */
+	RECORD_PAUSE,				/* a pause, made, ended or written */
 	RECORD_LOAD_BUCKET,			/* an allowance is LOADING by us */
 	RECORD_LOAD_QUEUE,			/* a database's flows are LOADING by us */
 	RECORD_COUNT_QUEUE			/* its jobs are being counted by us */
@@ -32,7 +33,8 @@ typedef struct JournalRecord
 	uint8		type;
 	bool		alone;			/* of a claim: no other take merges with it */
 	SubTransactionId sub;
-	uint32		object;			/* index of bucket, share, flow, slot or permit */
+	uint32		object;			/* index of bucket, share, flow, slot, permit or
+								 * pause */
 	union
 	{
 		struct
@@ -86,6 +88,12 @@ typedef struct JournalRecord
 			bool		on_commit;
 			bool		on_abort;
 		}			deadline;
+		struct
+		{
+			int64		id;		/* it may be another one by then */
+			uint64		version;
+			uint8		act;	/* PauseAct */
+		}			pause;
 	}			u;
 } JournalRecord;
 

@@ -16,6 +16,7 @@ static const char *const reason_names[] = {
 	[QUOTA_SHARE_EXCEEDED] = "share_exceeded",
 	[QUOTA_CLASS_RESERVED] = "class_reserved",
 	[QUOTA_RETRY_BUDGET] = "retry_budget",
+	[QUOTA_PAUSED] = "paused",
 	[QUOTA_EMPTY] = "empty",
 	[QUOTA_SCHEDULED] = "scheduled",
 	[QUOTA_UNCONFIGURED] = "unconfigured",

@@ -3,7 +3,8 @@
  *		quota_next_at(): when jobs go on, and why not now.
  *
  * Of a flow that was refused the answer is in shared memory.  Of one that is READY
- * nobody has asked since; so it is decided for, by the cost map, as quota_peek()
+ * nobody has asked since, and of one that is paused it tells too little; so it is
+ * decided for, by the cost map, as quota_peek()
  * would.  A job with units of its own may meet something else.
  */
 #include "flow_list.h"
@@ -43,8 +44,8 @@ wall_of(const FlowList *list, int64 at_ns)
 	return list->wall_us + quota_us_up(Max(at_ns - list->now_ns, 0));
 }
 
-/* What a call of the flow would be told; sets reason, limit and time. */
-static void
+/* What a call of the flow would be told; sets reason and time, returns the limit. */
+static const char *
 ask(const char *provider, FlowInfo *info, TimestampTz *at_us)
 {
 	QuotaCall	call = flow_info_call(info, provider);
@@ -57,23 +58,40 @@ ask(const char *provider, FlowInfo *info, TimestampTz *at_us)
 	{
 		info->reason = QUOTA_UNCONFIGURED;
 		*at_us = DT_NOEND;
-		return;
+		return NULL;
 	}
 	one.n = 1;
 	one.dry = true;
 	plan = quota_examine(&call, &one, states, &verdict);
 	if (verdict.granted > 0)
-		return;
+		return NULL;
 	info->reason = verdict.reason;
 	*at_us = verdict.not_before_us;
-	if (verdict.limiting >= 0)
-		strlcpy(info->limit_name, plan->terms[verdict.limiting].name,
-				QUOTA_NAME_LEN);
+	return quota_limiting_name(plan, &verdict);
+}
+
+/* A flow that is held back: by a pause, perhaps, and until when, buckets included. */
+static void
+ask_paused(const char *provider, FlowInfo *info, const char **limit_name,
+		   TimestampTz *at_us)
+{
+	FlowInfo	asked = *info;
+	const char *name;
+	TimestampTz paused_us = *at_us;
+
+	asked.reason = QUOTA_OK;
+	name = ask(provider, &asked, &paused_us);
+	if (info->reason != QUOTA_PAUSED && asked.reason != QUOTA_PAUSED)
+		return;
+	info->reason = asked.reason;
+	*limit_name = name;
+	*at_us = paused_us;
 }
 
 /* Adds the flow to the result. */
 static void
-put_flow(ReturnSetInfo *result, const FlowInfo *info, TimestampTz at_us)
+put_flow(ReturnSetInfo *result, const FlowInfo *info, const char *limit_name,
+		 TimestampTz at_us)
 {
 	Datum		values[N_NEXT];
 	bool		nulls[N_NEXT] = {false};
@@ -85,8 +103,9 @@ put_flow(ReturnSetInfo *result, const FlowInfo *info, TimestampTz at_us)
 	values[NEXT_QUEUED] = Int64GetDatum(info->depth);
 	values[NEXT_IN_FLIGHT] = Int64GetDatum(info->in_flight);
 	values[NEXT_REASON] = CStringGetTextDatum(quota_reason_name(info->reason));
-	values[NEXT_LIMIT_NAME] = CStringGetTextDatum(info->limit_name);
-	nulls[NEXT_LIMIT_NAME] = info->limit_name[0] == '\0';
+	nulls[NEXT_LIMIT_NAME] = limit_name == NULL;
+	if (limit_name)
+		values[NEXT_LIMIT_NAME] = CStringGetTextDatum(limit_name);
 	values[NEXT_AT] = TimestampTzGetDatum(at_us);
 	nulls[NEXT_AT] = at_us == DT_NOEND;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -112,11 +131,14 @@ quota_next_at(PG_FUNCTION_ARGS)
 	{
 		FlowInfo   *info = &list.flow[i];
 		TimestampTz at_us = wall_of(&list, info->at_ns);
+		const char *limit_name = info->limit_name[0] ? info->limit_name : NULL;
 
 		CHECK_FOR_INTERRUPTS();
 		if (info->reason == QUOTA_OK)
-			ask(provider, info, &at_us);
-		put_flow((ReturnSetInfo *) fcinfo->resultinfo, info, at_us);
+			limit_name = ask(provider, info, &at_us);
+		else if (info->blocked)
+			ask_paused(provider, info, &limit_name, &at_us);
+		put_flow((ReturnSetInfo *) fcinfo->resultinfo, info, limit_name, at_us);
 	}
 	return (Datum) 0;
 }

@@ -63,4 +63,102 @@ extern PauseEnd pause_cooldown(const char *provider);
  */
 extern void pause_report(const PauseScope *scope, PauseEnd end, const char *reason);
 
+/* ---- deciding: pause_decide.c ---- */
+
+/* One pause that holds a call back. */
+typedef struct PauseHit
+{
+	int			term;			/* of a limit: the plan's, else -1 */
+	bool		of_flow;		/* it holds every job of the flow back */
+	bool		wide;			/* every call to the provider */
+	bool		reported;
+	int64		end_ns;
+	TimestampTz until_us;		/* DT_NOEND = open-ended */
+	TimestampTz since_us;
+	char		scope[4 * QUOTA_NAME_LEN];	/* in words */
+	char		reason[QUOTA_NAME_LEN];
+	char		set_by[NAMEDATALEN];
+} PauseHit;
+
+/* Pauses that one decision tells of, those that end last. */
+#define PAUSE_MAX_HITS 8
+
+/* What the last decision of this backend has found. */
+typedef struct PauseLook
+{
+	bool		any;			/* the rest means something */
+	int			n;
+	int			last;			/* of hits: that ends last */
+	PauseHit	hits[PAUSE_MAX_HITS];
+	/* by term; PG_INT64_MIN = none: the end of a pause that empties its bucket */
+	int64		ended_ns[QUOTA_MAX_TERMS];	/* of one that is over, */
+	int64		ends_ns[QUOTA_MAX_TERMS];	/* of one that is not */
+} PauseLook;
+
+extern PauseLook pause_seen;
+
+struct QuotaAsk;
+struct QuotaVerdict;
+struct TermState;
+
+extern void pause_search(const QuotaPlan *plan, const char *connection, int64 now_ns,
+						 TimestampTz wall_us);
+
+/*
+ * Looks for pauses that concern the call; the plan's locks are held, the rows have been
+ * read.  Doesn't throw, as all of these.
+ */
+static inline void
+pause_look(const QuotaPlan *plan, const char *connection, int64 now_ns,
+		   TimestampTz wall_us)
+{
+	pause_seen.any = false;
+	if (unlikely(pg_atomic_read_u32(&quota_slots[plan->slot].pauses) != 0 ||
+				 pg_atomic_read_u32(&quota_slots[plan->database_slot].pauses) != 0))
+		pause_search(plan, connection, now_ns, wall_us);
+}
+
+/* Empties the bucket of the i-th term of what it saved up during a pause. */
+extern void pause_empty(const QuotaTerm *term, int i, QuotaBucket *b, int64 now_ns);
+
+/* A token or leaky bucket holds nothing any more, at the instant that it is settled to. */
+extern void pause_empty_all(Meter *m);
+
+/* The terms have been examined: is the call paused?  Forgets what does not count. */
+extern bool pause_holds(const struct TermState *states);
+
+/*
+ * The call is paused, and refused by what the verdict says of its terms: it is told so
+ * if the pause ends later.
+ */
+extern void pause_refuse(const QuotaPlan *plan, const struct QuotaAsk *ask,
+						 const struct TermState *states, int n, int64 now_ns,
+						 TimestampTz wall_us, struct QuotaVerdict *v);
+
+/* A refused direct call by a pause alone is told to come behind those before it. */
+extern void pause_spread(const QuotaPlan *plan, const struct TermState *states, int n,
+						 int64 now_ns, struct QuotaVerdict *v);
+
+/* ---- shared memory, and the ends of transactions: pause.c ---- */
+
+extern void pause_shmem_init(void);
+/* The slot goes.  Its lock is held. */
+extern void pause_sweep(uint32 slot);
+
+/* What a record of the journal says of a pause. */
+typedef enum PauseAct
+{
+	PAUSE_TAKEN,				/* by hand; an abort takes it back */
+	PAUSE_ENDED,				/* at COMMIT */
+	PAUSE_WRITTEN,				/* its row, by the worker */
+	PAUSE_TOLD					/* its end was told as an event */
+} PauseAct;
+
+/* No lock held. */
+extern void pause_undo_take(uint32 index, int64 id);
+extern void pause_commit(uint32 index, int64 id, uint8 act, uint64 version);
+
+/* The worker's part; returns when it is wanted again. */
+extern int64 pause_chore(uint32 database_slot, int64 until_ns);
+
 #endif							/* QUOTA_PAUSE_H */

@@ -41,6 +41,8 @@ typedef struct QuotaTerm
 	const char *unit;
 	uint64		unit_hash;		/* quota_unit_hash(unit) */
 	const char *label;			/* of the bucket, for views */
+	const char *pattern;		/* of endpoints; NULL = all, or one limit each */
+	const char *of_account;		/* across providers: of this one; NULL = all */
 	int64		cost;			/* units one call costs */
 	int64		capacity;		/* burst, permits, or amount per period */
 	int64		most_debt;		/* units the bucket may owe, of a rate; enforce.h */
@@ -90,6 +92,7 @@ typedef struct QuotaPlan
 	const char *provider;
 	const char *endpoint;
 	const char *class_name;		/* never NULL */
+	const char *account;		/* of the provider */
 
 	QuotaStamp	stamp;			/* of the rows it was made of */
 	bool		provisional;	/* may hold uncommitted changes of this very

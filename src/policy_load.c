@@ -109,6 +109,7 @@ read_provider(PolicyRules *rules, const ConfigScan *scan)
 	p->active_window_ns = span_ns(scan, PROVIDERS_ACTIVE_WINDOW);
 	p->retry_share_milli = times_1000(config_numeric(scan, PROVIDERS_RETRY_SHARE), -1);
 	p->retry_floor = config_int32(scan, PROVIDERS_RETRY_FLOOR, 1);
+	p->cooldown_ns = config_interval_ns(scan, PROVIDERS_COOLDOWN);
 	p->lost_refunds = strcmp(config_text(scan, PROVIDERS_LOST_PERMIT),
 							 "refund") == 0;
 	p->young = config_is_young(scan, PROVIDERS_CREATED_EPOCH);

@@ -77,6 +77,7 @@ typedef struct PolicyProvider
 	int64		active_window_ns;	/* 0 = by the period */
 	int32		retry_share_milli;	/* retry_share times 1000, -1 = no budget */
 	int32		retry_floor;
+	int64		cooldown_ns;
 	bool		lost_refunds;
 	bool		young;
 	int64		changed_ns;

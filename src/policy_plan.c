@@ -173,6 +173,8 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	t->starts_full = starts_full(s, limit);
 	t->name = limit->name;
 	t->unit = limit->unit;
+	t->pattern = limit->endpoint;
+	t->of_account = limit->account;
 	t->unit_hash = quota_unit_hash(limit->unit);
 	t->lifetime_ns = limit->lifetime_ns;
 	if (limit->kind == QUOTA_ALLOWANCE)
@@ -424,10 +426,12 @@ plan_size(const Draft *d)
 
 	size += string_size(call->tenant) + string_size(call->provider) +
 		string_size(call->endpoint) + string_size(call->class_name) +
-		string_size(d->source->provider->share_unit);
+		string_size(d->source->provider->share_unit) +
+		string_size(d->source->provider->account);
 	for (int i = 0; i < d->n; i++)
 		size += string_size(d->terms[i].name) +
-			string_size(d->terms[i].unit) + string_size(d->terms[i].label);
+			string_size(d->terms[i].unit) + string_size(d->terms[i].label) +
+			string_size(d->terms[i].pattern) + string_size(d->terms[i].of_account);
 	return size;
 }
 
@@ -445,6 +449,7 @@ pack(const Draft *d, MemoryContext context)
 	plan->endpoint = pack_string(&end, call->endpoint);
 	plan->class_name = pack_string(&end, call->class_name);
 	plan->share_unit = pack_string(&end, d->source->provider->share_unit);
+	plan->account = pack_string(&end, d->source->provider->account);
 	quota_plan_identify(plan);
 	plan->nterms = d->n;
 	for (int i = 0; i < d->n; i++)
@@ -455,6 +460,8 @@ pack(const Draft *d, MemoryContext context)
 		t->name = pack_string(&end, t->name);
 		t->unit = pack_string(&end, t->unit);
 		t->label = pack_string(&end, t->label);
+		t->pattern = pack_string(&end, t->pattern);
+		t->of_account = pack_string(&end, t->of_account);
 		plan->across |= t->slot == plan->database_slot;
 		plan->nnamed += t->named;
 		plan->budgets_retries |= t->kind == QUOTA_RETRIES;

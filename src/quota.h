@@ -42,6 +42,7 @@ typedef enum QuotaReason
 	QUOTA_SHARE_EXCEEDED,		/* others want their share */
 	QUOTA_CLASS_RESERVED,		/* what is left is for other classes */
 	QUOTA_RETRY_BUDGET,			/* too many calls are retries */
+	QUOTA_PAUSED,				/* by hand, or as the provider asked for */
 	/* reasons only a flow can have */
 	QUOTA_EMPTY,				/* no ready job */
 	QUOTA_SCHEDULED,			/* only jobs whose time has not come */

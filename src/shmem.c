@@ -11,6 +11,7 @@
 
 #include "directory.h"
 #include "miscadmin.h"
+#include "pause_table.h"
 #include "state.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
@@ -29,6 +30,8 @@ QuotaPermit *quota_permits;
 QuotaWaiter *quota_waiters;
 QuotaWriter *quota_writers;
 pg_atomic_uint32 *quota_far_waits;
+QuotaPause *quota_pauses;
+uint32	   *quota_pause_heads;
 
 static shmem_request_hook_type previous_request_hook;
 static shmem_startup_hook_type previous_startup_hook;
@@ -41,7 +44,7 @@ typedef struct Area
 	int			count;
 } Area;
 
-#define N_AREAS 13
+#define N_AREAS 15
 
 /* The arrays, in the order they are laid out. */
 static void
@@ -60,6 +63,8 @@ list_areas(Area areas[N_AREAS])
 		{(void **) &quota_permits, sizeof(QuotaPermit), quota_max_permits},
 		{(void **) &quota_waiters, sizeof(QuotaWaiter), waiter_count()},
 		{(void **) &quota_writers, sizeof(QuotaWriter), MaxBackends},
+		{(void **) &quota_pauses, sizeof(QuotaPause), pause_places()},
+		{(void **) &quota_pause_heads, sizeof(uint32), pause_heads()},
 		{(void **) &quota_far_waits, sizeof(pg_atomic_uint32), quota_max_providers},
 	};
 
@@ -87,7 +92,7 @@ request(void)
 	if (previous_request_hook)
 		previous_request_hook();
 	RequestAddinShmemSpace(shmem_size());
-	RequestNamedLWLockTranche("quota", 4);
+	RequestNamedLWLockTranche("quota", 5);
 }
 
 /* Points the arrays into the block. */
@@ -116,6 +121,7 @@ fill(void)
 	quota_shared->events_lock = &locks[1].lock;
 	quota_shared->recount_lock = &locks[2].lock;
 	quota_shared->notices_lock = &locks[3].lock;
+	quota_shared->pause_lock = &locks[4].lock;
 	for (int i = 0; i < quota_max_providers; i++)
 	{
 		LWLockInitialize(&quota_slots[i].lock, locks[0].lock.tranche);
@@ -127,7 +133,10 @@ fill(void)
 		pg_atomic_init_u64(&quota_slots[i].deadline_low, (uint64) DT_NOEND);
 		pg_atomic_init_u32(&quota_slots[i].following, 0);
 		pg_atomic_init_u32(&quota_far_waits[i], 0);
+		pg_atomic_init_u32(&quota_slots[i].pauses, 0);
+		pg_atomic_init_u32(&quota_slots[i].pauses_read, 0);
 	}
+	pause_shmem_init();
 	pg_atomic_init_u64(&quota_shared->parkings, 0);
 	pg_atomic_init_u32(&quota_shared->bucket_hand.next, 0);
 	pg_atomic_init_u64(&quota_shared->bucket_hand.idle_ns, 0);

@@ -16,6 +16,7 @@
  *	flow		ready work of one share and endpoint
  *	line		flows that wait for the same shared limits, in order
  *	far gate	who waits in one provider's slot for a bucket of the database's
+ *	pause		what must not be asked of a provider for some time
  *
  * LOCKING
  *
@@ -28,7 +29,7 @@
  * anybody can find it.
  *
  * Order: a database slot's lock, a provider slot's lock, directory, events_lock,
- * notices_lock or recount_lock; never two of one kind.  permit_expire() alone asks
+ * notices_lock, recount_lock or pause_lock (see pause.c); never two of one kind.  permit_expire() alone asks
  * for a database slot's lock while it has a provider slot's, and does not wait for
  * it.
  * While any of these is held: no allocation, no error, no catalog access, no
@@ -92,8 +93,11 @@ typedef struct QuotaSlot
 	uint64		stale_rules;	/* the same for all but weights */
 	uint64		refreshed_rules;
 	uint32		stale_tenants;	/* list of tenants whose rows changed */
+	pg_atomic_uint32 pauses;	/* that it owns; changed under pause_lock, no lock
+								 * needed to read */
 
 	/* database slot only */
+	pg_atomic_uint32 pauses_read;	/* 1 = rows of pauses are in memory */
 	uint8		queue_load;		/* QuotaLoad of all flows of the database */
 	bool		counting;		/* somebody counts its jobs, */
 	pg_atomic_uint32 following;	/* and commits have to heed that; recount.c */
@@ -166,6 +170,7 @@ typedef struct QuotaShared
 	LWLock	   *events_lock;
 	LWLock	   *notices_lock;
 	LWLock	   *recount_lock;	/* see recount.c */
+	LWLock	   *pause_lock;		/* see pause.c */
 
 	uint8		secret[32];		/* key of all QuotaKeys */
 	int64		crash_epoch;	/* random; rows born in it start full */
@@ -192,6 +197,9 @@ typedef struct QuotaShared
 	uint32		permit_free;
 	uint32		permits_used;
 	uint32		permit_aliases; /* permits with an alias */
+	uint32		pause_free;		/* list, and how many are used; under pause_lock */
+	int			pauses_used;
+	pg_atomic_uint64 pause_serial;	/* starts anywhere */
 
 	/* events ring, under events_lock; absolute positions */
 	uint64		event_head;

@@ -22,6 +22,7 @@
 #include "event.h"
 #include "flow.h"
 #include "miscadmin.h"
+#include "pause.h"
 #include "permit.h"
 #include "storage/lock.h"
 #include "utils/syscache.h"
@@ -73,6 +74,7 @@ remove_objects(uint32 slot)
 	for (int i = 0; i < quota_max_tenants; i++)
 		if (quota_owned(&quota_tenants[i].entry, slot))
 			quota_remove_tenant((uint32) i);
+	pause_sweep(slot);
 	flow_slot_init(slot);
 	quota_slots[slot].stale_tenants = QUOTA_NO_INDEX;
 }

@@ -32,6 +32,7 @@
 #include "mark.h"
 #include "miscadmin.h"
 #include "notify.h"
+#include "pause.h"
 #include "permit.h"
 #include "pgstat.h"
 #include "row_role.h"
@@ -211,6 +212,13 @@ trim_keys(Run *run)
 	return trim_acquired(run->until_ns);
 }
 
+/* See pause.h. */
+static int64
+keep_pauses(Run *run)
+{
+	return pause_chore(run->slot, run->until_ns);
+}
+
 /* See mark.h. */
 static int64
 keep_marks(Run *run)
@@ -235,6 +243,7 @@ static const struct
 	{end_lapsed_jobs, "ending cancelled jobs whose lease is over"},
 	{expire_permits, "expiring permits"},
 	{renew_rules, "applying changed rules"},
+	{keep_pauses, "keeping pauses"},
 	{keep_marks, "logging ahead for slow limits"},
 	{tell_shed, "telling of refused jobs"},
 	{write_events, "writing events"},

@@ -77,6 +77,7 @@ CREATE TABLE quota.providers (
 	active_window interval,
 	retry_share numeric,
 	retry_floor integer NOT NULL DEFAULT 10,
+	cooldown interval NOT NULL DEFAULT '30 seconds',
 	created_epoch bigint NOT NULL DEFAULT 0,
 	changed_epoch bigint NOT NULL DEFAULT 0,
 	changed_ns bigint NOT NULL DEFAULT 0,
@@ -111,7 +112,9 @@ CREATE TABLE quota.providers (
 	CONSTRAINT providers_retry_share_range CHECK (retry_share OPERATOR(pg_catalog.>=) 0::numeric
 		AND retry_share OPERATOR(pg_catalog.<=) 1::numeric
 		AND pg_catalog.scale(pg_catalog.trim_scale(retry_share)) OPERATOR(pg_catalog.<=) 3),
-	CONSTRAINT providers_retry_floor_range CHECK (retry_floor OPERATOR(pg_catalog.>=) 1)
+	CONSTRAINT providers_retry_floor_range CHECK (retry_floor OPERATOR(pg_catalog.>=) 1),
+	CONSTRAINT providers_cooldown_range CHECK (cooldown OPERATOR(pg_catalog.>) '0'::interval
+		AND cooldown OPERATOR(pg_catalog.<=) '24 hours'::interval)
 ) USING heap;
 COMMENT ON TABLE quota.providers IS 'Providers: each is one identity that a third party meters, such as an OAuth app or an API key.';
 COMMENT ON COLUMN quota.providers.provider IS 'Name of the provider.';
@@ -130,6 +133,7 @@ COMMENT ON COLUMN quota.providers.share_reserve IS 'Part of such a limit''s capa
 COMMENT ON COLUMN quota.providers.active_window IS 'A tenant that asked within it counts where a limit is shared out: above 0 to 60 seconds; NULL = one period of the limit, at least 1 second and at most 60.';
 COMMENT ON COLUMN quota.providers.retry_share IS 'Retry budget: retries may be this share of the first attempts of the last ten seconds, beside retry_floor, of the provider and of each of its tenants: 0 to 1, at most three decimals, such as 0.2; NULL = no budget. A call is a retry when it says so (attempt above 1), a job when it has used an attempt. A retry that is not in both budgets is refused as retry_budget; retries of jobs wait while the others of their flow go on. Counted by seconds of the clock of rates, the present one and the nine before; in any interval that touches d seconds retries are at most retry_floor x (d / 10, rounded up) + retry_share x the first attempts made in it and in the nine seconds before.';
 COMMENT ON COLUMN quota.providers.retry_floor IS 'Retry budget: retries in ten seconds that are in it whatever the first attempts, of the provider and of each of its tenants; at least 1. After a crash they count as made.';
+COMMENT ON COLUMN quota.providers.cooldown IS 'How long calls are paused after an answer that refuses for now without saying until when, such as a 429 without Retry-After: above 0 to 24 hours.';
 COMMENT ON COLUMN quota.providers.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.providers.changed_epoch IS 'Internal: between which crashes safety or account last changed.';
 COMMENT ON COLUMN quota.providers.changed_ns IS 'Internal: when safety or account last changed, by the clock of rates.';
