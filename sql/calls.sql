@@ -102,7 +102,7 @@ BEGIN;
 SELECT admitted FROM quota_acquire('calls_a', 'calls_k', n => 7, key => 'none');
 SELECT pg_current_xact_id_if_assigned(), count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory';
 COMMIT;
-SELECT tenant, provider, key, arguments, granted, permit IS NOT NULL AS permit, created_at FROM quota.acquired ORDER BY 1, 2, 3;
+SELECT operation, tenant, provider, key, arguments, granted, permit IS NOT NULL AS permit, created_at FROM quota.keys ORDER BY 1, 2, 3, 4;
 -- none, and one that is too long
 SELECT quota_acquire('calls_a', 'calls_k', key => '');
 SELECT quota_acquire('calls_a', 'calls_k', key => repeat('x', 1025));
@@ -216,4 +216,4 @@ DELETE FROM quota.costs WHERE provider LIKE 'calls%';
 DELETE FROM quota.providers WHERE provider LIKE 'calls%';
 DELETE FROM quota.tenants WHERE tenant LIKE 'calls%';
 DELETE FROM quota.tiers WHERE tier = 'calls';
-DELETE FROM quota.acquired;
+DELETE FROM quota.keys;

@@ -31,11 +31,13 @@ SELECT * FROM balance(NULL, 'llm');
 SELECT limit_provider, limit_name, period_start, period_end FROM quota_balance('acme')
 	WHERE limit_provider = 'llm' OR limit_name = 'tokens' ORDER BY 1, 2;
 
--- settled as estimated, once (permit numbers in messages differ from run to run)
+-- settled as estimated, once; saying so again changes nothing, saying otherwise is refused
+-- (permit numbers in messages differ from run to run)
 SELECT permit AS p FROM quota.holds WHERE tenant = 'acme' \gset
 SELECT quota_settle(:p);
-\set VERBOSITY sqlstate
 SELECT quota_settle(:p);
+\set VERBOSITY sqlstate
+SELECT quota_settle(:p, units => '{"credit": 9}');
 \set VERBOSITY default
 SELECT * FROM balance('acme', 'llm');
 

@@ -31,6 +31,16 @@ SELECT quota_settle(:p, units => '{"r": 11, "c": 6}');
 SELECT * FROM g4s;
 SELECT quota_settle(:p, units => '{"r": 10, "c": 6}');
 SELECT g4s_entries(:p);
+-- again: the same is nothing new, anything else a conflict
+SELECT quota_settle(:p, units => '{"r": 10, "c": 6}');
+SELECT quota_settle(:p);
+SELECT quota_settle(:p, units => '{"r": 10, "c": 5, "d": 0}');
+\set VERBOSITY sqlstate
+SELECT quota_settle(:p, units => '{"r": 9, "c": 6}');
+SELECT quota_settle(:p, billed => false);
+SELECT quota_release(:p);
+\set VERBOSITY default
+SELECT g4s_entries(:p);
 -- it is the limit as it is when settling that says so
 SELECT permit AS p FROM quota_hold('g4s_a', 'g4s', 'r', 10) \gset
 UPDATE quota.limits SET settle_over = 'debt' WHERE provider = 'g4s' AND name = 'refuse';
@@ -41,6 +51,11 @@ UPDATE quota.limits SET settle_over = 'refuse' WHERE provider = 'g4s' AND name =
 SELECT permit AS p FROM quota_hold('g4s_a', 'g4s', 'r', 10) \gset
 SELECT quota_settle(:p, billed => false, units => '{"r": 15}');
 SELECT g4s_entries(:p);
+SELECT quota_release(:p);
+SELECT quota_settle(:p, billed => false);
+\set VERBOSITY sqlstate
+SELECT quota_settle(:p);
+\set VERBOSITY default
 -- rolled back: nothing of it was
 SELECT permit AS p FROM quota_acquire('g4s_a', 'g4s', units => '{"d": 1}') \gset
 SELECT permit AS p FROM quota_acquire('g4s_a', 'g4s', units => '{"c": 2}') \gset
@@ -70,6 +85,7 @@ UPDATE quota.limits SET settle_late = 'charge_now' WHERE provider = 'g4s' AND na
 -- the worker has resolved it: it stayed charged, and is charged now what it used; once
 SELECT quota_settle(:p, units => '{"r": 7, "c": 6}');
 SELECT g4s_entries(:p);
+SELECT quota_settle(:p, units => '{"r": 7, "c": 6}');
 \set VERBOSITY sqlstate
 SELECT quota_settle(:p, units => '{"r": 8, "c": 6}');
 \set VERBOSITY default

@@ -9,6 +9,7 @@
 #include "args.h"
 #include "credit.h"
 #include "funcapi.h"
+#include "once.h"
 #include "pause.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -17,8 +18,6 @@
 
 PG_FUNCTION_INFO_V1(quota_acquire);
 PG_FUNCTION_INFO_V1(quota_peek);
-
-#define MAX_KEY 1024			/* bytes of an idempotency key */
 
 /* Reads what the three functions are asked; throws for nonsense. */
 void
@@ -149,9 +148,9 @@ exhausted_datum(const QuotaPlan *plan, const QuotaVerdict *verdict)
 	return JsonbPGetDatum(JsonbValueToJsonb(&v));
 }
 
-/* The row type of quota_decision, looked up once per call site. */
-static TupleDesc
-decision_desc(FunctionCallInfo fcinfo)
+/* See acquire.h. */
+TupleDesc
+acquire_desc(FunctionCallInfo fcinfo)
 {
 	TupleDesc	desc = fcinfo->flinfo->fn_extra;
 	MemoryContext old;
@@ -176,9 +175,9 @@ quota_limiting_name(const QuotaPlan *plan, const QuotaVerdict *verdict)
 	return verdict->limiting < 0 ? NULL : plan->terms[verdict->limiting].name;
 }
 
-/* What was decided, as the attributes of a quota_decision. */
-static void
-fill_values(AcquireAnswer *a)
+/* See acquire.h. */
+void
+acquire_fill_values(AcquireAnswer *a)
 {
 	const QuotaVerdict *verdict = &a->verdict;
 	bool		admitted = verdict->granted > 0;
@@ -211,7 +210,7 @@ Datum
 acquire_datum(TupleDesc desc, AcquireAnswer *answer)
 {
 	if (!answer->stored)
-		fill_values(answer);
+		acquire_fill_values(answer);
 	return HeapTupleGetDatum(heap_form_tuple(desc, answer->values, answer->nulls));
 }
 
@@ -222,7 +221,7 @@ quota_decision_datum(FunctionCallInfo fcinfo, QuotaPlan *plan,
 {
 	AcquireAnswer answer = {.plan = plan,.verdict = *verdict};
 
-	return acquire_datum(decision_desc(fcinfo), &answer);
+	return acquire_datum(acquire_desc(fcinfo), &answer);
 }
 
 /* See acquire.h. */
@@ -230,15 +229,8 @@ void
 acquire_read_args(FunctionCallInfo fcinfo, AcquireArgs *args)
 {
 	quota_read_call(fcinfo, &args->call, &args->ask);
-	args->key = quota_arg_text(fcinfo, ARG_KEY, "key", false);
+	args->key = once_key_arg(fcinfo, ARG_KEY);
 	args->units = PG_ARGISNULL(ARG_UNITS) ? NULL : PG_GETARG_JSONB_P(ARG_UNITS);
-	if (args->key && (args->key[0] == '\0' || strlen(args->key) > MAX_KEY))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"key\" is too %s", args->key[0] ? "long" : "short"),
-				 errdetail("It has %d bytes, 1 to %d are allowed.",
-						   (int) strlen(args->key), MAX_KEY),
-				 errhint("Use an id of the request, such as a UUID.")));
 }
 
 /* Decides, and writes what an admission by credits writes. */
@@ -251,24 +243,45 @@ decide(const AcquireArgs *args, AcquireAnswer *answer)
 		credit_hold(answer->plan, &answer->verdict, 0);
 }
 
+/* The call as one that is done once. */
+static OnceCall
+once_of(const AcquireArgs *args)
+{
+	OnceCall	call = {.operation = "acquire",.tenant = args->call.tenant,
+	.provider = args->call.provider,.key = args->key};
+
+	once_text(&call, "endpoint", args->call.endpoint);
+	once_int64(&call, "n", args->ask.n);
+	once_jsonb(&call, "units", args->units);
+	once_text(&call, "class", args->call.class_name);
+	once_text(&call, "user", args->call.user);
+	once_text(&call, "connection", args->call.connection);
+	once_text(&call, "resource", args->call.resource);
+	once_bool(&call, "partial", args->ask.partial);
+	return call;
+}
+
 /* See acquire.h. */
 void
 acquire_ask(const AcquireArgs *args, AcquireAnswer *answer)
 {
+	OnceCall	call;
+
 	if (args->key == NULL)
 	{
 		decide(args, answer);
 		return;
 	}
-	if (key_take(args, answer))
+	call = once_of(args);
+	if (once_take(&call, answer))
 		return;
 	decide(args, answer);
 	if (answer->verdict.granted > 0)
 	{
-		fill_values(answer);
-		key_store(args, answer);
+		acquire_fill_values(answer);
+		once_store(&call, answer);
 	}
-	key_release(args);
+	once_release(&call);
 }
 
 /* quota_acquire(tenant, provider, ..., key): see its COMMENT. */
@@ -281,7 +294,7 @@ quota_acquire(PG_FUNCTION_ARGS)
 	quota_enter_write("quota_acquire()");
 	acquire_read_args(fcinfo, &args);
 	acquire_ask(&args, &answer);
-	PG_RETURN_DATUM(acquire_datum(decision_desc(fcinfo), &answer));
+	PG_RETURN_DATUM(acquire_datum(acquire_desc(fcinfo), &answer));
 }
 
 /* quota_peek(): what quota_acquire() would answer now; charges nothing. */

@@ -68,38 +68,16 @@ extern void acquire_read_args(FunctionCallInfo fcinfo, AcquireArgs *args);
  */
 extern void acquire_ask(const AcquireArgs *args, AcquireAnswer *answer);
 
+/* The row type of the running function, a quota_decision; looked up once per call site. */
+extern TupleDesc acquire_desc(FunctionCallInfo fcinfo);
+
 /* The answer as a quota_decision, of which desc is. */
 extern Datum acquire_datum(TupleDesc desc, AcquireAnswer *answer);
 
 /* A string, or null for NULL, without copying it. */
 extern JsonbValue acquire_json_string(const char *string);
 
-/* ---- acquire_key.c ---- */
-
-/* Attribute numbers of quota.acquired */
-enum AcquiredColumn
-{
-	ACQUIRED_TENANT = 1,
-	ACQUIRED_PROVIDER,
-	ACQUIRED_KEY,
-	ACQUIRED_ARGUMENTS,
-	ACQUIRED_GRANTED,
-	ACQUIRED_REASON,
-	ACQUIRED_LIMIT_NAME,
-	ACQUIRED_REMAINING,
-	ACQUIRED_PERMIT,
-	ACQUIRED_EXHAUSTED,
-	ACQUIRED_CREATED_AT
-};
-
-/*
- * The key is ours until key_release(), or the subtransaction ends.  55P03 when an
- * open transaction has used it.  True when it was used: the answer is filled in;
- * 23505 when that was for another call.
- */
-extern bool key_take(const AcquireArgs *args, AcquireAnswer *answer);
-/* Keeps an answer whose values are filled in; the key is ours. */
-extern void key_store(const AcquireArgs *args, const AcquireAnswer *answer);
-extern void key_release(const AcquireArgs *args);
+/* The verdict's values, for keeping them. */
+extern void acquire_fill_values(AcquireAnswer *answer);
 
 #endif							/* QUOTA_ACQUIRE_H */

@@ -23,9 +23,9 @@ typedef enum QuotaRelation
 	QUOTA_REL_TENANT_LIMITS_EXEMPT, /* (name, provider) where exempt */
 	QUOTA_REL_TIERS_PKEY,		/* (tier) */
 	QUOTA_REL_COSTS,
-	QUOTA_REL_ACQUIRED,
-	QUOTA_REL_ACQUIRED_PKEY,	/* (tenant, provider, key) */
-	QUOTA_REL_ACQUIRED_CREATED, /* (created_at) */
+	QUOTA_REL_KEYS,
+	QUOTA_REL_KEYS_PKEY,	/* (tenant, provider, key) */
+	QUOTA_REL_KEYS_CREATED, /* (created_at) */
 	QUOTA_REL_JOBS,
 	QUOTA_REL_JOBS_PKEY,		/* (id) */
 	QUOTA_REL_JOBS_FLOW,		/* (flow, id) */

@@ -270,6 +270,7 @@ credit_resolve(int64 permit, bool billed, const QuotaUnits *units, bool marked)
 			entry->amount;
 
 		count_final(permit, entry, diff, marked);
+		entry->calls = hold.calls;
 		write_entry(ledger, entry, "settle", diff, billed ? NULL : "not billed");
 	}
 	row_close(ledger);

@@ -152,9 +152,15 @@ extern List *credit_held(RowTable *ledger, int64 permit, TimestampTz created_at)
 /*
  * Settles a permit whose lifetime is over, if its limits allow it (settle_late), once.
  * False when it is not over, or has no hold.  Throws 55000 when they do not, or it was
- * settled late before; 55P03, 22023.
+ * settled otherwise; 55P03, 22023.
  */
 extern bool credit_settle_late(int64 permit, bool billed, const QuotaUnits *units);
+
+/*
+ * The permit had a hold, which was settled, and settling it now would charge the same.
+ * False when it had none; throws 55000 when it would charge anything else.
+ */
+extern bool credit_settled_alike(int64 permit, bool billed, const QuotaUnits *units);
 
 /* ---- credit_lapse.c ---- */
 

@@ -1,9 +1,9 @@
 /*
  * credit_late.c
- *		Settling a call whose permit has expired: the work was done all the same, and
- *		the provider may have billed it.
+ *		Settling a call whose hold is over: it has expired, but the work was done all
+ *		the same, and the provider may have billed it; or it was settled before.
  *
- * By default that is refused.  Where all limits that the call has drawn on say
+ * TOO LATE.  By default that is refused.  Where all limits that the call has drawn on say
  * charge_now, the hold is first resolved as lost, if nobody has done so (entry of kind
  * expire), so that entries are the same whether a background worker was there before or
  * not.  Then what the call used is charged at once, without asking, less what it stayed
@@ -14,6 +14,10 @@
  * late one.  Of two that come together one gets 55P03, whichever way they find it:
  * while the first one is open its deletion of the hold's row is in progress, or it
  * has the lock.
+ *
+ * AGAIN.  Who did not learn whether he had settled a call may do so again: what that
+ * would charge is compared with what the entries say was charged.  If it is the same
+ * all is well, and nothing is done; else it is a conflict, as a hold is resolved once.
  */
 #include "credit.h"
 
@@ -27,8 +31,10 @@ typedef struct LateAccount
 	int64		held;			/* when it expired, */
 	int64		charged;		/* and what it stayed charged then */
 	int64		refunded;
-	int32		calls;			/* 0 = it has not expired */
-	bool		late;			/* it was settled since */
+	int32		calls;			/* when it was resolved */
+	bool		settled;		/* which was in time, */
+	bool		expired;		/* or not, */
+	bool		late;			/* and it was settled since */
 } LateAccount;
 
 /* The sums of this account; new when it is the first entry of it. */
@@ -68,10 +74,11 @@ read_accounts(RowTable *ledger, int64 permit)
 			account->charged += entry->amount;
 		if (strcmp(entry->kind, "hold") == 0 || strcmp(entry->kind, "release") == 0)
 			account->held += entry->amount;
-		else if (strcmp(entry->kind, "expire") == 0)
+		else if (entry->calls > 0)
 			account->calls = entry->calls;
-		else if (strcmp(entry->kind, "late") == 0)
-			account->late = true;
+		account->settled |= strcmp(entry->kind, "settle") == 0;
+		account->expired |= strcmp(entry->kind, "expire") == 0;
+		account->late |= strcmp(entry->kind, "late") == 0;
 	}
 	return accounts;
 }
@@ -127,7 +134,7 @@ typedef struct LateState
 {
 	bool		expired;
 	bool		returned;		/* what was held has, then */
-	bool		late;			/* it was settled since */
+	bool		settled;		/* in time or late */
 } LateState;
 
 /* Of all accounts together. */
@@ -141,11 +148,48 @@ state_of(const List *accounts)
 	{
 		const LateAccount *account = lfirst(cell);
 
-		state.expired |= account->calls > 0;
+		state.expired |= account->expired;
 		state.returned &= account->charged == 0;
-		state.late |= account->late;
+		state.settled |= account->settled || account->late;
 	}
 	return state;
+}
+
+/* 55000: it was settled, and as another amount */
+pg_noreturn static void
+refuse_other(int64 permit, const LateAccount *account, int64 used)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("permit %lld was settled otherwise", (long long) permit),
+			 errdetail("It was charged %lld of limit \"%s\", and would be charged %lld now.",
+					   (long long) account->charged, account->entry->limit_name,
+					   (long long) used),
+			 errhint("A call is settled once; correct it with quota_refund() or quota_adjust().")));
+}
+
+/*
+ * Throws unless settling now would charge all accounts what they were charged.  One
+ * that was settled late may have been charged more, as that much had been refunded.
+ */
+static void
+compare_all(int64 permit, const List *accounts, bool billed, const QuotaUnits *units)
+{
+	ListCell   *cell;
+
+	foreach(cell, accounts)
+	{
+		const LateAccount *account = lfirst(cell);
+		int64		used;
+
+		if (!account->settled && !account->late)
+			continue;
+		used = credit_final(account->entry, account->held, account->calls, billed, units);
+		if (used != account->charged &&
+			!(account->late && used < account->charged &&
+			  account->charged <= account->refunded))
+			refuse_other(permit, account, used);
+	}
 }
 
 /*
@@ -186,11 +230,26 @@ credit_settle_late(int64 permit, bool billed, const QuotaUnits *units)
 		quota_error_permit_expired(permit, hold == HOLD_TAKEN ? row.refund : state.returned);
 	take(ledger, permit, hold);
 	accounts = read_accounts(ledger, permit);
-	if (state_of(accounts).late)
-		quota_error_permit(permit);
-	foreach(cell, accounts)
-		if (wants(lfirst(cell)))
-			charge_late(ledger, lfirst(cell), billed, units);
+	if (state_of(accounts).settled)
+		compare_all(permit, accounts, billed, units);
+	else
+		foreach(cell, accounts)
+			if (wants(lfirst(cell)))
+				charge_late(ledger, lfirst(cell), billed, units);
 	row_close(ledger);
 	return true;
+}
+
+/* See credit.h. */
+bool
+credit_settled_alike(int64 permit, bool billed, const QuotaUnits *units)
+{
+	RowTable   *ledger = row_open_to_read(QUOTA_REL_LEDGER);
+	List	   *accounts = read_accounts(ledger, permit);
+	bool		settled = state_of(accounts).settled;
+
+	row_close(ledger);
+	if (settled)
+		compare_all(permit, accounts, billed, units);
+	return settled;
 }

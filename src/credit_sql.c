@@ -1,7 +1,7 @@
 /*
  * credit_sql.c
- *		Credits by hand: quota_grant(), quota_adjust(), quota_refund(),
- *		quota_hold() and quota_balance().
+ *		Credits by hand: quota_grant(), quota_adjust(), quota_refund() and
+ *		quota_balance(); quota_hold() is in hold_sql.c.
  *
  * All of them name an allowance by tenant, provider and limit, as a call would:
  * the plan of such a call says which account that is.  Tenant NULL names an
@@ -14,6 +14,7 @@
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "once.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "worker.h"
@@ -21,7 +22,6 @@
 PG_FUNCTION_INFO_V1(quota_grant);
 PG_FUNCTION_INFO_V1(quota_adjust);
 PG_FUNCTION_INFO_V1(quota_refund);
-PG_FUNCTION_INFO_V1(quota_hold);
 PG_FUNCTION_INFO_V1(quota_balance);
 
 /* ---- naming an account ---- */
@@ -150,7 +150,7 @@ enter(LedgerEntry *entry, const QuotaTerm *term)
 	fold_soon();
 }
 
-/* Arguments tenant, provider, name, amount, reason, endpoint. */
+/* Arguments tenant, provider, name, amount, reason, endpoint, key. */
 static void
 enter_by_hand(FunctionCallInfo fcinfo, const char *kind, int64 min, int sign)
 {
@@ -161,16 +161,27 @@ enter_by_hand(FunctionCallInfo fcinfo, const char *kind, int64 min, int sign)
 										 QUOTA_MAX_AMOUNT);
 	char	   *reason = quota_arg_text(fcinfo, 4, "reason", false);
 	char	   *endpoint = quota_arg_name(fcinfo, 5, "endpoint", false);
+	OnceCall	once = {.operation = kind,.tenant = tenant,.provider = provider,
+	.key = once_key_arg(fcinfo, 6)};
 	LedgerEntry entry;
-	QuotaTerm  *term = named_allowance(tenant, provider, name, endpoint, &entry);
+	QuotaTerm  *term;
 
+	once_text(&once, "name", name);
+	once_int64(&once, "amount", amount);
+	once_text(&once, "reason", reason);
+	once_text(&once, "endpoint", endpoint);
+	if (once_take(&once, NULL))
+		return;
+	term = named_allowance(tenant, provider, name, endpoint, &entry);
 	entry.kind = kind;
 	entry.amount = sign * amount;
 	entry.reason = reason;
 	enter(&entry, term);
+	once_store(&once, NULL);
+	once_release(&once);
 }
 
-/* quota_grant(tenant, provider, name, amount, reason, endpoint): see its COMMENT. */
+/* quota_grant(tenant, provider, name, amount, reason, endpoint, key): see its COMMENT. */
 Datum
 quota_grant(PG_FUNCTION_ARGS)
 {
@@ -179,7 +190,7 @@ quota_grant(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* quota_adjust(tenant, provider, name, amount, reason, endpoint): the same. */
+/* quota_adjust(tenant, provider, name, amount, reason, endpoint, key): the same. */
 Datum
 quota_adjust(PG_FUNCTION_ARGS)
 {
@@ -305,88 +316,82 @@ check_one_unit(const List *sums)
 	}
 }
 
-/* quota_refund(permit, amount, reason, unit): see its COMMENT. */
-Datum
-quota_refund(PG_FUNCTION_ARGS)
+/* What quota_refund() is asked. */
+typedef struct Refund
 {
 	int64		permit;
-	int64		amount = 0;
+	int64		amount;			/* 0 = all that is left */
 	char	   *reason;
-	char	   *unit;
-	List	   *sums;
+	char	   *unit;			/* NULL = all */
+} Refund;
+
+/* Refunds it.  Throws. */
+static void
+refund(RowTable *ledger, const Refund *r)
+{
+	List	   *sums = refundable(ledger, r->permit);
 	ListCell   *cell;
-	RowTable   *ledger;
 
-	quota_enter_write("quota_refund()");
-	permit = quota_arg_int64(fcinfo, 0, "permit", 1, PG_INT64_MAX);
-	if (!PG_ARGISNULL(1))
-		amount = quota_arg_int64(fcinfo, 1, "amount", 1, QUOTA_MAX_AMOUNT);
-	reason = quota_arg_text(fcinfo, 2, "reason", false);
-	unit = quota_arg_text(fcinfo, 3, "unit", false);
-
-	ledger = row_open(QUOTA_REL_LEDGER);
-	sums = refundable(ledger, permit);
-	if (unit)
-		check_unit(sums, permit, unit);
-	else if (amount > 0)
+	if (r->unit)
+		check_unit(sums, r->permit, r->unit);
+	else if (r->amount > 0)
 		check_one_unit(sums);
 	foreach(cell, sums)
 	{
 		LedgerEntry *sum = lfirst(cell);
 
-		if (unit == NULL || strcmp(unit, sum->unit) == 0)
-			refund_account(ledger, sum, amount, reason);
+		if (r->unit == NULL || strcmp(r->unit, sum->unit) == 0)
+			refund_account(ledger, sum, r->amount, r->reason);
+	}
+}
+
+/* The key is of the permit's tenant and provider; without entries of neither. */
+static OnceCall
+once_of_refund(RowTable *ledger, const Refund *r, const char *key)
+{
+	OnceCall	once = {.operation = "refund",.key = key};
+	List	   *entries = key ? ledger_of_permit(ledger, r->permit) : NIL;
+
+	if (entries != NIL)
+	{
+		once.tenant = ((LedgerEntry *) linitial(entries))->tenant;
+		once.provider = ((LedgerEntry *) linitial(entries))->provider;
+	}
+	once_int64(&once, "permit", r->permit);
+	if (r->amount > 0)
+		once_int64(&once, "amount", r->amount);
+	else
+		once_text(&once, "amount", NULL);
+	once_text(&once, "reason", r->reason);
+	once_text(&once, "unit", r->unit);
+	return once;
+}
+
+/* quota_refund(permit, amount, reason, unit, key): see its COMMENT. */
+Datum
+quota_refund(PG_FUNCTION_ARGS)
+{
+	Refund		r = {0};
+	OnceCall	once;
+	RowTable   *ledger;
+
+	quota_enter_write("quota_refund()");
+	r.permit = quota_arg_int64(fcinfo, 0, "permit", 1, PG_INT64_MAX);
+	if (!PG_ARGISNULL(1))
+		r.amount = quota_arg_int64(fcinfo, 1, "amount", 1, QUOTA_MAX_AMOUNT);
+	r.reason = quota_arg_text(fcinfo, 2, "reason", false);
+	r.unit = quota_arg_text(fcinfo, 3, "unit", false);
+
+	ledger = row_open(QUOTA_REL_LEDGER);
+	once = once_of_refund(ledger, &r, once_key_arg(fcinfo, 4));
+	if (!once_take(&once, NULL))
+	{
+		refund(ledger, &r);
+		once_store(&once, NULL);
+		once_release(&once);
 	}
 	row_close(ledger);
 	PG_RETURN_VOID();
-}
-
-/* ---- holds without a call ---- */
-
-/* 42704 when the plan has no allowance of the unit. */
-static void
-check_has_allowance(const QuotaPlan *plan, const char *unit)
-{
-	for (int i = 0; i < plan->nterms; i++)
-		if (plan->terms[i].kind == QUOTA_ALLOWANCE &&
-			strcmp(plan->terms[i].unit, unit) == 0)
-			return;
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("no allowance of unit \"%s\" applies to tenant \"%s\" at provider \"%s\"",
-					unit, plan->tenant, plan->provider),
-			 errhint("Insert a limit of kind allowance into quota.limits first.")));
-}
-
-/* quota_hold(tenant, provider, unit, amount, lifetime, endpoint): see its COMMENT. */
-Datum
-quota_hold(PG_FUNCTION_ARGS)
-{
-	QuotaCall	call = {0};
-	QuotaAsk	ask = {.n = 1};
-	QuotaUnits	units = {.n = 1};
-	QuotaVerdict verdict;
-	QuotaPlan  *plan;
-	char	   *unit;
-
-	quota_enter_write("quota_hold()");
-	call.tenant = quota_arg_name(fcinfo, 0, "tenant", true);
-	call.provider = quota_arg_name(fcinfo, 1, "provider", true);
-	unit = quota_arg_name(fcinfo, 2, "unit", true);
-	/* as for a call, and as settling it allows */
-	units.u[0].amount = quota_arg_int64(fcinfo, 3, "amount", 1, QUOTA_MAX_COST);
-	if (!PG_ARGISNULL(4))
-		ask.lifetime_ns = quota_arg_interval(fcinfo, 4, "lifetime");
-	call.endpoint = quota_arg_name(fcinfo, 5, "endpoint", false);
-	strlcpy(units.u[0].unit, unit, QUOTA_NAME_LEN);
-	ask.units = &units;
-	ask.only_unit = unit;
-
-	check_has_allowance(quota_plan(&call, false), unit);
-	plan = quota_decide(&call, &ask, &verdict);
-	if (verdict.has_hold)
-		credit_hold(plan, &verdict, 0);
-	return quota_decision_datum(fcinfo, plan, &verdict);
 }
 
 /* ---- balances ---- */

@@ -50,7 +50,7 @@ typedef struct LedgerEntry
 	TimestampTz charged_at;		/* decides the period it counts in */
 	TimestampTz created_at;
 	const char *reason;
-	int32		calls;			/* of expire */
+	int32		calls;			/* of settle and expire */
 } LedgerEntry;
 
 extern void ledger_append(RowTable *ledger, const LedgerEntry *entry);

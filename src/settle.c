@@ -157,7 +157,8 @@ quota_settle(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))		/* the call had nothing to settle */
 		PG_RETURN_VOID();
 	permit = PG_GETARG_INT64(0);
-	if (!quota_settle_permit(permit, billed, units))
+	if (!quota_settle_permit(permit, billed, units) &&
+		!credit_settled_alike(permit, billed, units))
 		quota_error_permit(permit);
 	PG_RETURN_VOID();
 }
@@ -206,7 +207,8 @@ quota_release(PG_FUNCTION_ARGS)
 		PG_RETURN_VOID();
 	permit = PG_GETARG_INT64(0);
 	if (PG_ARGISNULL(1))
-		done = finish(permit, KEEP_NOTHING, NULL);
+		done = finish(permit, KEEP_NOTHING, NULL) ||
+			credit_settled_alike(permit, false, NULL);
 	else
 		done = give_back(permit, quota_arg_int32(fcinfo, 1, "n", 1, PG_INT32_MAX));
 	if (!done)

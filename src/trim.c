@@ -3,7 +3,7 @@
  *		Forgetting history in the background: finished jobs, events and keys of
  *		calls that were kept long enough.
  *
- * Keys of calls (quota.acquired) are deleted oldest first.  Rows of the others are
+ * Keys of calls (quota.keys) are deleted oldest first.  Rows of the others are
  * walked by id.  Those that somebody is writing or has locked are left
  * for the next walk, and so are those that can't be deleted: a foreign key of the
  * user's own may refer to a job, or a trigger refuse.  A batch is deleted in one
@@ -14,7 +14,7 @@
  */
 #include "trim.h"
 
-#include "acquire.h"
+#include "once.h"
 #include "clock.h"
 #include "commands/trigger.h"
 #include "event.h"
@@ -266,18 +266,18 @@ trim_events(int64 until_ns)
 static bool
 is_old_key(TupleTableSlot *row, TimestampTz cutoff)
 {
-	int64		permit = row_int64_or_0(row, ACQUIRED_PERMIT);
+	int64		permit = row_int64_or_0(row, KEYS_PERMIT);
 
-	return row_int64(row, ACQUIRED_CREATED_AT) < cutoff &&
+	return row_int64(row, KEYS_CREATED_AT) < cutoff &&
 		(permit == 0 || !permit_is_known(permit));
 }
 
 /* See trim.h. */
 int64
-trim_acquired(int64 until_ns)
+trim_old_keys(int64 until_ns)
 {
 	TimestampTz cutoff = quota_wall_us() - quota_job_retention * USECS_PER_SEC;
-	RowTable   *acquired = row_open(QUOTA_REL_ACQUIRED);
+	RowTable   *acquired = row_open(QUOTA_REL_KEYS);
 	TupleTableSlot *row = row_slot(acquired);
 	ScanKeyData key;
 	RowScan    *scan;
@@ -286,7 +286,7 @@ trim_acquired(int64 until_ns)
 
 	ScanKeyInit(&key, 1, BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
 				TimestampTzGetDatum(cutoff));
-	scan = row_scan_begin(acquired, QUOTA_REL_ACQUIRED_CREATED, 1, &key);
+	scan = row_scan_begin(acquired, QUOTA_REL_KEYS_CREATED, 1, &key);
 	while (n < BATCH && quota_raw_ns() < until_ns &&
 		   row_scan_next(scan, row, &in_progress))
 	{

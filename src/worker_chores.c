@@ -209,7 +209,7 @@ trim_old_events(Run *run)
 static int64
 trim_keys(Run *run)
 {
-	return trim_acquired(run->until_ns);
+	return trim_old_keys(run->until_ns);
 }
 
 /* See pause.h. */

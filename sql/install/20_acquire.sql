@@ -30,7 +30,7 @@ RETURNS quota_decision
 AS 'MODULE_PATHNAME', 'quota_acquire'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_acquire(text, text, text, integer, jsonb, text, text, text, text, integer, boolean, text) IS
-'Decides whether n calls (1 to 1000000) of a tenant to a provider may be made now, and charges every matching limit or none. Never waits. units gives measured amounts by unit name, such as {"input_token": 1200}, instead of the cost map; a NULL class means event; attempt above 1 says that it is a retry, which a retry budget (quota.providers.retry_share) may refuse while first attempts go on; in everything else it is a call like any. partial grants as many of n as fit. What it takes counts against everybody at once and returns if the transaction or savepoint rolls back. It also counts, as one call at most, in the order of the tenant''s jobs of that class. Call it as SELECT * FROM quota_acquire(...): (quota_acquire(...)).* would call it once per column. key (1 to 1024 bytes) makes the call idempotent for its tenant and provider: once it was admitted and has committed, the same call with the same key gets the same answer and is charged no more, see quota.acquired; a refusal is not kept. Errors: 42704 tenant, provider or class does not exist; 22023 n, attempt, units or key out of range; 23505 the key was used for other arguments, which DETAIL names; 55P03 it is in use by an open transaction; 22004 NULL tenant, provider, n, attempt or partial; 55000 uncommitted configuration; 53400 a table is full; 25006 read-only.';
+'Decides whether n calls (1 to 1000000) of a tenant to a provider may be made now, and charges every matching limit or none. Never waits. units gives measured amounts by unit name, such as {"input_token": 1200}, instead of the cost map; a NULL class means event; attempt above 1 says that it is a retry, which a retry budget (quota.providers.retry_share) may refuse while first attempts go on; in everything else it is a call like any. partial grants as many of n as fit. What it takes counts against everybody at once and returns if the transaction or savepoint rolls back. It also counts, as one call at most, in the order of the tenant''s jobs of that class. Call it as SELECT * FROM quota_acquire(...): (quota_acquire(...)).* would call it once per column. key (1 to 1024 bytes) makes the call idempotent for its tenant and provider: once it was admitted and has committed, the same call with the same key gets the same answer and is charged no more, see quota.keys; a refusal is not kept. Errors: 42704 tenant, provider or class does not exist; 22023 n, attempt, units or key out of range; 23505 the key was used for other arguments, which DETAIL names; 55P03 it is in use by an open transaction; 22004 NULL tenant, provider, n, attempt or partial; 55000 uncommitted configuration; 53400 a table is full; 25006 read-only.';
 
 CREATE PROCEDURE quota_acquire_wait(
 	tenant text,
@@ -52,37 +52,39 @@ LANGUAGE C;
 COMMENT ON PROCEDURE quota_acquire_wait(text, text, text, integer, jsonb, text, text, text, text, integer, boolean, text, interval, quota_decision) IS
 'quota_acquire that waits while the answer is no: CALL quota_acquire_wait(''acme'', ''crm'', timeout => ''5 s''). Asks again when the limit that opens last opens, and at once when something comes back to it or the configuration changes; answers with the refusal when the timeout (real time, above 0, at most 366 days) is over, and at once when waiting that long cannot help: a limit opens later, unless calls in flight or open holds end, or never. Of sessions of a tenant that wait for one bucket the first asks first; while one waits the tenant keeps its claim to its share of that, so others leave it what it waits for. What it took is committed when it returns. While it waits the session holds no snapshot and no lock, and can be cancelled at any moment. What is passed for decision does not matter. 25001 inside a transaction block or function: call it outside. Other errors as quota_acquire.';
 
-/* Answers kept by key. */
-CREATE TABLE quota.acquired (
+/* What was done under a key. */
+CREATE TABLE quota.keys (
+	operation text NOT NULL,
 	tenant text NOT NULL,
 	provider text NOT NULL,
 	key text NOT NULL,
 	arguments jsonb NOT NULL,
-	granted integer NOT NULL,
-	reason text NOT NULL,
+	granted integer,
+	reason text,
 	limit_name text,
 	remaining bigint,
 	permit bigint,
 	exhausted jsonb,
 	created_at timestamptz NOT NULL,
-	PRIMARY KEY (tenant, provider, key)
+	PRIMARY KEY (operation, tenant, provider, key)
 ) USING heap;
-CREATE INDEX acquired_created ON quota.acquired (created_at);
-COMMENT ON TABLE quota.acquired IS 'Calls that were admitted with a key. A key is kept for quota.job_retention, and as long as its permit is open; then a background worker deletes the row, and the key may be used anew. Deleting a row does the same.';
-COMMENT ON INDEX quota.acquired_created IS 'Oldest first, to be deleted.';
-COMMENT ON COLUMN quota.acquired.tenant IS 'The tenant.';
-COMMENT ON COLUMN quota.acquired.provider IS 'The provider.';
-COMMENT ON COLUMN quota.acquired.key IS 'The key; another tenant or provider may use the same.';
-COMMENT ON COLUMN quota.acquired.arguments IS 'The other arguments, without those that were NULL and without attempt, which may differ.';
-COMMENT ON COLUMN quota.acquired.granted IS 'The answer, as in quota_decision; so are the next columns.';
-COMMENT ON COLUMN quota.acquired.reason IS 'See granted.';
-COMMENT ON COLUMN quota.acquired.limit_name IS 'See granted.';
-COMMENT ON COLUMN quota.acquired.remaining IS 'See granted.';
-COMMENT ON COLUMN quota.acquired.permit IS 'See granted.';
-COMMENT ON COLUMN quota.acquired.exhausted IS 'See granted.';
-COMMENT ON COLUMN quota.acquired.created_at IS 'When it was admitted.';
-REVOKE ALL ON quota.acquired FROM PUBLIC;
-SELECT pg_catalog.pg_extension_config_dump('quota.acquired', '');
+CREATE INDEX keys_created ON quota.keys (created_at);
+COMMENT ON TABLE quota.keys IS 'Calls of quota_acquire, quota_hold, quota_grant, quota_adjust and quota_refund that were done with a key, and what they answered. A key is kept for quota.job_retention, and as long as its permit is open; then a background worker deletes the row, and the key may be used anew. Deleting a row does the same.';
+COMMENT ON INDEX quota.keys_created IS 'Oldest first, to be deleted.';
+COMMENT ON COLUMN quota.keys.operation IS 'acquire, hold, grant, adjust or refund.';
+COMMENT ON COLUMN quota.keys.tenant IS 'The tenant; empty = none was named.';
+COMMENT ON COLUMN quota.keys.provider IS 'The provider; empty = none was named.';
+COMMENT ON COLUMN quota.keys.key IS 'The key; another operation, tenant or provider may use the same.';
+COMMENT ON COLUMN quota.keys.arguments IS 'The other arguments, without those that were NULL and without attempt, which may differ.';
+COMMENT ON COLUMN quota.keys.granted IS 'The answer, as in quota_decision; so are the next columns. NULL of operations that answer nothing.';
+COMMENT ON COLUMN quota.keys.reason IS 'See granted.';
+COMMENT ON COLUMN quota.keys.limit_name IS 'See granted.';
+COMMENT ON COLUMN quota.keys.remaining IS 'See granted.';
+COMMENT ON COLUMN quota.keys.permit IS 'See granted.';
+COMMENT ON COLUMN quota.keys.exhausted IS 'See granted.';
+COMMENT ON COLUMN quota.keys.created_at IS 'When it was done.';
+REVOKE ALL ON quota.keys FROM PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('quota.keys', '');
 
 CREATE FUNCTION quota_peek(
 	tenant text,
@@ -140,7 +142,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'quota_settle'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_settle(bigint, boolean, jsonb) IS
-'The call of this permit is over. Concurrency returns when the transaction commits; units replaces the estimates by true amounts, also of units that were not estimated (those of an allowance only if quota_acquire was given units): what is less returns at commit (of a rate what has not refilled meanwhile), what is more is charged at once, without asking, credits exactly, unless their limit says otherwise (quota.limits.settle_over), and a rate as a debt of at most what the limit allows in one period, or its capacity if that is more; of what exceeds that nothing is charged; billed = false returns its credits, never its rate tokens: the provider counted the call. A NULL permit is that of a call with nothing to settle: nothing happens. units are per call of the permit. Errors: 55000 the permit is not open, or has expired and a limit does not charge it late (quota.limits.settle_late); 22023 a limit refuses more than was held; 55P03 another transaction settles it; 22004 NULL billed; 22023 malformed units.';
+'The call of this permit is over. Concurrency returns when the transaction commits; units replaces the estimates by true amounts, also of units that were not estimated (those of an allowance only if quota_acquire was given units): what is less returns at commit (of a rate what has not refilled meanwhile), what is more is charged at once, without asking, credits exactly, unless their limit says otherwise (quota.limits.settle_over), and a rate as a debt of at most what the limit allows in one period, or its capacity if that is more; of what exceeds that nothing is charged; billed = false returns its credits, never its rate tokens: the provider counted the call. A NULL permit is that of a call with nothing to settle: nothing happens. units are per call of the permit. Settling a call of which credits were held again, as it was settled before, changes nothing. Errors: 55000 the permit is not open, or was settled otherwise, or has expired and a limit does not charge it late (quota.limits.settle_late); 22023 a limit refuses more than was held; 55P03 another transaction settles it; 22004 NULL billed; 22023 malformed units.';
 
 CREATE FUNCTION quota_release(permit bigint, n integer DEFAULT NULL)
 RETURNS void

@@ -69,7 +69,7 @@ COMMENT ON COLUMN quota.ledger.kind IS 'What the entry moves. hold: the estimate
 COMMENT ON COLUMN quota.ledger.amount IS 'Units by which what is used of the allowance changes, holds included; positive = less is available, negative = more. Of settle and expire: what was used less what was held, 0 when the estimate was right.';
 COMMENT ON COLUMN quota.ledger.held IS 'Units by which what open holds hold changes. The side that is neither available nor held gains amount - held, so every entry sums to zero.';
 COMMENT ON COLUMN quota.ledger.xid IS 'Transaction that wrote the entry. Entries of an account are in order by xid, then id: final for those whose transaction is older than all that are open, as no more can come before them. Entries that are restored have that of the restore.';
-COMMENT ON COLUMN quota.ledger.calls IS 'Of expire: the calls that were lost together; units given when they are settled late are of one.';
+COMMENT ON COLUMN quota.ledger.calls IS 'Of settle and expire: the calls that the hold was for then; units given when settling are of one.';
 COMMENT ON COLUMN quota.ledger.permit IS 'Permit of the call; all its entries have the same.';
 COMMENT ON COLUMN quota.ledger.job IS 'Job the call was made for.';
 COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in: the one that contains this instant by the limit''s calendar. Entries that refer to a hold have that of the hold.';
@@ -153,13 +153,14 @@ CREATE FUNCTION quota_grant(
 	name text,
 	amount bigint,
 	reason text DEFAULT NULL,
-	endpoint text DEFAULT NULL)
+	endpoint text DEFAULT NULL,
+	key text DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'quota_grant'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_grant(text, text, text, bigint, text, text) IS
-'Gives an allowance more units for its current period; others can spend them once this transaction has committed. tenant NULL names an allowance that tenants share, provider NULL a limit across providers or of an account, endpoint is needed if the limit is of certain endpoints. Errors: 42704 no such allowance; 22023 amount below 1; 22003 the period would be given more than 4e18 units.';
-REVOKE ALL ON FUNCTION quota_grant(text, text, text, bigint, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION quota_grant(text, text, text, bigint, text, text, text) IS
+'Gives an allowance more units for its current period; others can spend them once this transaction has committed. tenant NULL names an allowance that tenants share, provider NULL a limit across providers or of an account, endpoint is needed if the limit is of certain endpoints. key (1 to 1024 bytes) makes it idempotent for its tenant and provider: once it has committed, the same call with the same key does nothing, see quota.keys. Errors: 42704 no such allowance; 22023 amount below 1, or key out of range; 23505 the key was used for other arguments, which DETAIL names; 55P03 it is in use by an open transaction; 22003 the period would be given more than 4e18 units.';
+REVOKE ALL ON FUNCTION quota_grant(text, text, text, bigint, text, text, text) FROM PUBLIC;
 
 CREATE FUNCTION quota_adjust(
 	tenant text,
@@ -167,25 +168,27 @@ CREATE FUNCTION quota_adjust(
 	name text,
 	amount bigint,
 	reason text DEFAULT NULL,
-	endpoint text DEFAULT NULL)
+	endpoint text DEFAULT NULL,
+	key text DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'quota_adjust'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_adjust(text, text, text, bigint, text, text) IS
+COMMENT ON FUNCTION quota_adjust(text, text, text, bigint, text, text, text) IS
 'Corrects what an allowance has used in its current period: a positive amount spends at once, whatever is left, a negative one gives back at commit. Other arguments and errors as of quota_grant.';
-REVOKE ALL ON FUNCTION quota_adjust(text, text, text, bigint, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION quota_adjust(text, text, text, bigint, text, text, text) FROM PUBLIC;
 
 CREATE FUNCTION quota_refund(
 	permit bigint,
 	amount bigint DEFAULT NULL,
 	reason text DEFAULT NULL,
-	unit text DEFAULT NULL)
+	unit text DEFAULT NULL,
+	key text DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'quota_refund'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_refund(bigint, bigint, text, text) IS
-'Gives back units that a settled permit spent, to every allowance it spent them of and in the period they were spent in; amount NULL = all that is left. unit is needed with an amount when the permit spent several units. All refunds of a permit together never exceed what it spent. Errors: 55000 the permit is not settled; 55P03 another transaction settles or refunds it; 42704 it spent no credits, or none of that unit; 22023 amount too large.';
-REVOKE ALL ON FUNCTION quota_refund(bigint, bigint, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION quota_refund(bigint, bigint, text, text, text) IS
+'Gives back units that a settled permit spent, to every allowance it spent them of and in the period they were spent in; amount NULL = all that is left. unit is needed with an amount when the permit spent several units. All refunds of a permit together never exceed what it spent. key makes it idempotent for the tenant and provider of the permit, as that of quota_grant does. Errors: 23505, 55P03 of the key; 55000 the permit is not settled; 55P03 another transaction settles or refunds it; 42704 it spent no credits, or none of that unit; 22023 amount too large.';
+REVOKE ALL ON FUNCTION quota_refund(bigint, bigint, text, text, text) FROM PUBLIC;
 
 CREATE FUNCTION quota_hold(
 	tenant text,
@@ -193,12 +196,13 @@ CREATE FUNCTION quota_hold(
 	unit text,
 	amount bigint,
 	lifetime interval DEFAULT NULL,
-	endpoint text DEFAULT NULL)
+	endpoint text DEFAULT NULL,
+	key text DEFAULT NULL)
 RETURNS quota_decision
 AS 'MODULE_PATHNAME', 'quota_hold'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_hold(text, text, text, bigint, interval, text) IS
-'Sets units aside from the allowances of that unit, and asks no other limit; the answer and the permit are those of quota_acquire: settle or release it with quota_settle or quota_release. lifetime NULL = the permit lifetime of the limits; amount at most 1e9. Errors: 42704 no allowance of that unit applies; otherwise as quota_acquire.';
+COMMENT ON FUNCTION quota_hold(text, text, text, bigint, interval, text, text) IS
+'Sets units aside from the allowances of that unit, and asks no other limit; the answer and the permit are those of quota_acquire: settle or release it with quota_settle or quota_release. lifetime NULL = the permit lifetime of the limits; amount at most 1e9. key as of quota_acquire. Errors: 42704 no allowance of that unit applies; otherwise as quota_acquire.';
 
 CREATE FUNCTION quota_balance(
 	tenant text,

@@ -176,9 +176,9 @@ foreach my $db ('custom', 'data')
 		't|t', "$db: those of finished jobs are free, ids go on");
 	my $charged = q{SELECT limit_name, bucket, used, admitted FROM quota.stat_buckets WHERE provider = 'q' ORDER BY 1, 2};
 	my $before = in($db, $charged);
-	is(in($db, q{SELECT granted, reason, remaining, permit = (SELECT permit FROM quota.acquired)
+	is(in($db, q{SELECT granted, reason, remaining, permit = (SELECT permit FROM quota.keys)
 		FROM quota_acquire('it''s "u"\', 'q', connection => 'c', key => 'a "key"')}),
-		in('app', 'SELECT granted, reason, remaining, true FROM quota.acquired'), "$db: a call with a known key gets the answer it got");
+		in('app', 'SELECT granted, reason, remaining, true FROM quota.keys'), "$db: a call with a known key gets the answer it got");
 	like(failure($db, q{SELECT quota_acquire('it''s "u"\', 'q', n => 2, connection => 'c', key => 'a "key"')}),
 		qr/ERROR:  23505/, "$db: another one is refused");
 	is(in($db, $charged), $before, "$db: neither is charged");

@@ -253,13 +253,13 @@ is(psql_value($node, 'SELECT count(*) FROM quota_audit()'), '0', 'audit is empty
 
 $main->query("SELECT quota_acquire('b', 'long', key => 'long')");
 clock_advance($node, '6 days 23 hours');
-is(psql_value($node, 'SELECT count(*) FROM quota.acquired'), '4', 'keys are kept');
+is(psql_value($node, 'SELECT count(*) FROM quota.keys'), '4', 'keys are kept');
 clock_advance($node, '2 hours');
-ok($node->poll_query_until('postgres', "SELECT string_agg(key, ',') = 'long' FROM quota.acquired"),
+ok($node->poll_query_until('postgres', "SELECT string_agg(key, ',') = 'long' FROM quota.keys"),
 	'old keys are forgotten in the background, but not that of an open permit');
 is(psql_value($node, "SELECT admitted FROM quota_acquire('a', 'keys', key => 'k1')"), 't', 'and may be used anew');
 clock_advance($node, '3 days');
-ok($node->poll_query_until('postgres', "SELECT string_agg(key, ',') = 'k1' FROM quota.acquired"),
+ok($node->poll_query_until('postgres', "SELECT string_agg(key, ',') = 'k1' FROM quota.keys"),
 	'which is forgotten when that is over');
 
 $node->stop;
