@@ -99,6 +99,17 @@ for my $first (1, 31)
 		'25', 'of 80 places for portions 75 are taken, by tenants from ' . $first);
 	clock_advance($node, '2 min');
 }
+# when all are active there is none; nothing is charged, or left behind
+like(first_error("SELECT count((quota_acquire('n' || i, 'x')).admitted) FROM generate_series(1, 27) i"),
+	qr/^53400 Raise quota.max_tenants/, 'portions: 78 are active, three more are needed');
+is(psql_value($node, "SELECT count(*) FROM quota.stat_shares WHERE provider = 'x'"), '78',
+	'those that asked are active');
+is(psql_value($node, "SELECT remaining FROM quota_peek('n1', 'x')"), '999', 'nothing was charged');
+is(psql_value($node, "SELECT count((quota_acquire('n' || i, 'x')).admitted) FROM generate_series(1, 26) i"),
+	'26', 'they go on');
+clock_advance($node, '2 min');
+is(psql_value($node, "SELECT count((quota_acquire('n' || i, 'x')).admitted) FROM generate_series(27, 52) i"),
+	'26', 'when they are not active any more others have room');
 is(psql_value($node, 'SELECT count(*) FROM quota_audit()'), '0', 'the audit is empty');
 $node->stop;
 done_testing();
