@@ -118,7 +118,7 @@ TRUNCATE quota.ledger_periods;
 -- one that is restored knows no transactions
 BEGIN;
 INSERT INTO quota.ledger_periods SELECT '00000000-0000-0000-0000-000000000001', period_start, period_end, provider,
-	limit_name, tenant, unit, amount, posted, held, upto, created_at FROM quota.ledger_periods LIMIT 1
+	limit_name, tenant, unit, amount, posted, held, given, upto, created_at FROM quota.ledger_periods LIMIT 1
 RETURNING upto;
 ROLLBACK;
 -- and there is one for each period of an account

@@ -18,8 +18,10 @@
  */
 #include "audit.h"
 
+#include "args.h"
 #include "credit.h"
 
+#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -203,7 +205,8 @@ check_parts(ReturnSetInfo *result, const Counter *c)
 
 /* Compares a settled allowance with its entries; account NULL: it has none. */
 static void
-check_entries(ReturnSetInfo *result, Counter *c, const Account *account)
+check_entries(ReturnSetInfo *result, Counter *c, const Account *account,
+			  bool full)
 {
 	int64		sum = 0;
 
@@ -213,8 +216,11 @@ check_entries(ReturnSetInfo *result, Counter *c, const Account *account)
 
 		CHECK_FOR_INTERRUPTS();
 		if (account)
-			sum = ledger_sum_entries(account->account, c->start_us, c->end_us,
-									 &open).used;
+			sum = (full ?
+				   ledger_sum_entries(account->account, c->start_us, c->end_us,
+									  &open) :
+				   ledger_sum(account->account, c->start_us, c->end_us,
+							  LEDGER_ALL_XIDS, &open)).used;
 		if (open || sum == c->used || !unchanged(c))
 			return;
 	}
@@ -236,7 +242,13 @@ read_accounts(void)
 						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	PushActiveSnapshot(GetLatestSnapshot());
 	SPI_connect();
-	if (SPI_execute("SELECT DISTINCT account FROM quota.ledger", true,
+	/* from one to the next in the index, not through all entries */
+	if (SPI_execute("WITH RECURSIVE a AS ("
+					"(SELECT account FROM quota.ledger ORDER BY account LIMIT 1)"
+					" UNION ALL SELECT (SELECT l.account FROM quota.ledger AS l"
+					" WHERE l.account OPERATOR(pg_catalog.>) a.account"
+					" ORDER BY l.account LIMIT 1) FROM a WHERE a.account IS NOT NULL)"
+					" SELECT account FROM a WHERE account IS NOT NULL", true,
 					0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read quota.ledger");
 	for (uint64 i = 0; i < SPI_processed; i++)
@@ -259,7 +271,7 @@ read_accounts(void)
 
 /* All counters of this database. */
 static void
-check_counters(ReturnSetInfo *result)
+check_counters(ReturnSetInfo *result, bool full)
 {
 	Counter    *counters = MemoryContextAllocHuge(CurrentMemoryContext,
 												  sizeof(Counter) *
@@ -274,20 +286,24 @@ check_counters(ReturnSetInfo *result)
 		check_parts(result, c);
 		if (c->kind == QUOTA_ALLOWANCE && c->settled)
 			check_entries(result, c, hash_search(accounts, &c->key, HASH_FIND,
-												 NULL));
+												 NULL), full);
 	}
 	hash_destroy(accounts);
 	pfree(counters);
 }
 
-/* What quota.audit_entries() finds. */
+/* What quota.audit_entries() and quota.audit_folds() find. */
 static void
-check_ledger(ReturnSetInfo *result)
+check_ledger(ReturnSetInfo *result, bool full)
 {
+	Oid			types[] = {BOOLOID};
+	Datum		values[] = {BoolGetDatum(full)};
+
 	SPI_connect();
-	if (SPI_execute("SELECT * FROM quota.audit_entries()", true,
-					0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read quota.audit_entries()");
+	if (SPI_execute_with_args("SELECT * FROM quota.audit_entries($1)"
+							  " UNION ALL SELECT * FROM quota.audit_folds($1)",
+							  1, types, values, NULL, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not audit the ledger");
 	for (uint64 i = 0; i < SPI_processed; i++)
 		tuplestore_puttuple(result->setResult, SPI_tuptable->vals[i]);
 	SPI_finish();
@@ -299,14 +315,16 @@ quota_audit(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	QuotaOwner	caller;
+	bool		full;
 
 	quota_enter();
+	full = quota_arg_bool(fcinfo, 0, "full");
 	InitMaterializedSRF(fcinfo, 0);
 	caller = quota_become_owner();
-	check_ledger(result);
+	check_ledger(result, full);
 	if (!RecoveryInProgress())	/* no shared state on a standby */
 	{
-		check_counters(result);
+		check_counters(result, full);
 		audit_queue(result);
 		audit_marks(result);
 	}

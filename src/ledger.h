@@ -79,6 +79,7 @@ typedef struct LedgerSum
 {
 	int64		used;			/* units: posted and held */
 	int64		held;			/* by open holds */
+	int64		given;			/* by entries that belong to no call, less taken */
 } LedgerSum;
 
 /*
@@ -106,6 +107,7 @@ enum
 	PERIODS_AMOUNT,
 	PERIODS_POSTED,
 	PERIODS_HELD,
+	PERIODS_GIVEN,
 	PERIODS_UPTO,
 	PERIODS_CREATED_AT
 };
@@ -135,7 +137,8 @@ enum
 	FOLDS_PERIOD_START,
 	FOLDS_PERIOD_END,
 	FOLDS_POSTED,
-	FOLDS_HELD
+	FOLDS_HELD,
+	FOLDS_GIVEN
 };
 
 /* The newest fold of an account, all zero (and no period) when there is none. */

@@ -299,6 +299,7 @@ insert_fold(const uint8 *account, const LedgerFold *fold)
 	row_set(&row, FOLDS_PERIOD_END, TimestampTzGetDatum(fold->period_end));
 	row_set(&row, FOLDS_POSTED, Int64GetDatum(fold->sum.used - fold->sum.held));
 	row_set(&row, FOLDS_HELD, Int64GetDatum(fold->sum.held));
+	row_set(&row, FOLDS_GIVEN, Int64GetDatum(fold->sum.given));
 	row_insert(folds, &row);
 	row_close(folds);
 }

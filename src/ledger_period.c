@@ -15,11 +15,16 @@
  */
 #include "credit.h"
 
+#include "access/xlog.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "row_write.h"
 #include "utils/fmgroids.h"
 #include "utils/timestamp.h"
+#include "utils/uuid.h"
 #include "utils/xid8.h"
+
+PG_FUNCTION_INFO_V1(quota_account_amount);
 
 /* Up to when the account's periods are closed. */
 static TimestampTz
@@ -117,6 +122,7 @@ insert_period(RowTable *periods, const LedgerEntry *entry,
 		row_set(&row, PERIODS_AMOUNT, Int64GetDatum(amount));
 	row_set(&row, PERIODS_POSTED, Int64GetDatum(sum.used - sum.held));
 	row_set(&row, PERIODS_HELD, Int64GetDatum(sum.held));
+	row_set(&row, PERIODS_GIVEN, Int64GetDatum(sum.given));
 	row_set(&row, PERIODS_UPTO, FullTransactionIdGetDatum(
 				FullTransactionIdFromU64(horizon->xid)));
 	row_set(&row, PERIODS_CREATED_AT, TimestampTzGetDatum(quota_wall_us()));
@@ -157,4 +163,23 @@ ledger_close(const uint8 *account, const CreditLimit *limit, List *periods,
 		until = period.end;
 	}
 	row_close(table);
+}
+
+/* quota.account_amount(account): see its COMMENT. */
+Datum
+quota_account_amount(PG_FUNCTION_ARGS)
+{
+	const LedgerEntry *entry;
+	CreditLimit limit;
+	int64		amount;
+
+	quota_enter();
+	if (RecoveryInProgress())	/* no configuration is kept there */
+		PG_RETURN_NULL();
+	entry = any_entry(PG_GETARG_UUID_P(0)->data);
+	if (entry == NULL ||
+		!credit_find_limit(entry->provider, entry->limit_name, &limit) ||
+		!find_amount(entry, &limit, &amount))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(amount);
 }

@@ -57,6 +57,7 @@ read_fold(TupleTableSlot *slot)
 	fold.period_end = row_int64(slot, FOLDS_PERIOD_END);
 	fold.sum.held = row_int64(slot, FOLDS_HELD);
 	fold.sum.used = row_int64(slot, FOLDS_POSTED) + fold.sum.held;
+	fold.sum.given = row_int64(slot, FOLDS_GIVEN);
 	return fold;
 }
 
@@ -154,6 +155,7 @@ sum_entries(const uint8 *account, TimestampTz start, TimestampTz end,
 		scan_period(ledger, account, start, end);
 	int128		used = fold ? fold->sum.used : 0;
 	int128		held = fold ? fold->sum.held : 0;
+	int128		given = fold ? fold->sum.given : 0;
 	bool		in_progress;
 	LedgerSum	sum;
 
@@ -169,12 +171,15 @@ sum_entries(const uint8 *account, TimestampTz start, TimestampTz end,
 		{
 			used += row_int64(slot, LEDGER_AMOUNT);
 			held += row_int64(slot, LEDGER_HELD);
+			if (row_int64_or_0(slot, LEDGER_PERMIT) == 0)
+				given -= row_int64(slot, LEDGER_AMOUNT);
 		}
 	}
 	row_scan_end(scan);
 	row_close(ledger);
 	sum.used = checked(used);
 	sum.held = checked(held);
+	sum.given = checked(given);
 	return sum;
 }
 

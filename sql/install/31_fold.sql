@@ -12,6 +12,7 @@ CREATE TABLE quota.ledger_folds (
 	period_end timestamptz NOT NULL,
 	posted bigint NOT NULL,
 	held bigint NOT NULL,
+	given bigint NOT NULL,
 	PRIMARY KEY (account, upto)
 ) USING heap;
 CREATE INDEX ledger_folds_end ON quota.ledger_folds (period_end);
@@ -27,6 +28,7 @@ COMMENT ON COLUMN quota.ledger_folds.period_start IS 'Start of the period which 
 COMMENT ON COLUMN quota.ledger_folds.period_end IS 'End of it.';
 COMMENT ON COLUMN quota.ledger_folds.posted IS 'Units of that period that are used and not held: spent and adjusted, less what was granted and refunded.';
 COMMENT ON COLUMN quota.ledger_folds.held IS 'Units of that period in open holds.';
+COMMENT ON COLUMN quota.ledger_folds.given IS 'Units that entries without a permit gave in that period, less what they took: grants and adjustments.';
 
 CREATE SEQUENCE quota.ledger_folded;
 COMMENT ON SEQUENCE quota.ledger_folded IS 'Up to which id a background worker has looked at the ledger.';
@@ -42,6 +44,7 @@ CREATE TABLE quota.ledger_periods (
 	amount bigint,
 	posted bigint NOT NULL,
 	held bigint NOT NULL,
+	given bigint NOT NULL,
 	upto xid8,
 	created_at timestamptz NOT NULL,
 	PRIMARY KEY (account, period_start),
@@ -60,6 +63,7 @@ COMMENT ON COLUMN quota.ledger_periods.unit IS 'Unit of amount, posted and held.
 COMMENT ON COLUMN quota.ledger_periods.amount IS 'The allowance of the period, as it was configured when this row was written; NULL = there was none, or no such tenant any more.';
 COMMENT ON COLUMN quota.ledger_periods.posted IS 'Units that were used in the period: spent and adjusted, less what was granted and refunded.';
 COMMENT ON COLUMN quota.ledger_periods.held IS 'Units in holds that were open then.';
+COMMENT ON COLUMN quota.ledger_periods.given IS 'Units that grants and adjustments gave in the period, less what they took; counted in posted, too.';
 COMMENT ON COLUMN quota.ledger_periods.upto IS 'Entries with an xid below it are counted; those of the period that came later are not. NULL in a row that was restored.';
 COMMENT ON COLUMN quota.ledger_periods.created_at IS 'When the row was written.';
 

@@ -1,0 +1,206 @@
+/* quota_audit(): what should never be. */
+
+CREATE FUNCTION quota.audit_entries(
+	"full" boolean,
+	OUT problem text,
+	OUT provider text,
+	OUT limit_name text,
+	OUT tenant text,
+	OUT permit bigint,
+	OUT detail text,
+	OUT expected bigint,
+	OUT actual bigint)
+RETURNS SETOF record
+LANGUAGE SQL STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH newest AS (
+		SELECT f.account, pg_catalog.max(f.upto) AS upto
+		FROM quota.ledger_folds AS f
+		WHERE NOT audit_entries."full"
+		GROUP BY f.account
+	), permits AS (
+		SELECT l.permit FROM quota.ledger AS l
+		WHERE audit_entries."full" AND l.permit IS NOT NULL
+		UNION
+		SELECT l.permit FROM newest AS n JOIN quota.ledger AS l
+			ON l.account OPERATOR(pg_catalog.=) n.account
+			AND l.xid OPERATOR(pg_catalog.>=) n.upto
+		WHERE l.permit IS NOT NULL
+		UNION
+		SELECT h.permit FROM quota.holds AS h
+	), parts AS (
+		SELECT l.permit, l.account,
+			pg_catalog.min(l.provider) AS provider,
+			pg_catalog.min(l.limit_name) AS limit_name,
+			pg_catalog.min(l.tenant) AS tenant,
+			pg_catalog.count(*) FILTER (WHERE l.kind OPERATOR(pg_catalog.=) 'hold') AS holds,
+			pg_catalog.count(*) FILTER (WHERE l.kind OPERATOR(pg_catalog.=) ANY (ARRAY['settle', 'expire'])) AS resolved,
+			pg_catalog.sum(l.amount)::bigint AS spent,
+			pg_catalog.sum(l.held)::bigint AS held
+		FROM permits AS p JOIN quota.ledger AS l
+			ON l.permit OPERATOR(pg_catalog.=) p.permit
+		GROUP BY l.permit, l.account
+	), judged AS (
+		SELECT p.*, h.permit IS NOT NULL AS open,
+			(SELECT coalesce(pg_catalog.sum(l.amount), 0)::bigint
+				FROM quota.ledger AS l
+				WHERE l.permit OPERATOR(pg_catalog.=) h.permit
+					AND l.account OPERATOR(pg_catalog.=) p.account
+					AND l.created_at OPERATOR(pg_catalog.=) h.created_at
+					AND l.kind OPERATOR(pg_catalog.=) ANY (ARRAY['hold', 'release'])) AS open_held
+		FROM parts AS p LEFT JOIN quota.holds AS h
+			ON h.permit OPERATOR(pg_catalog.=) p.permit
+	)
+	SELECT 'hold resolved wrongly', provider, limit_name, tenant, permit,
+		CASE WHEN open THEN 'the hold is open' ELSE 'the hold is not open' END
+			OPERATOR(pg_catalog.||) '; entries that resolve it are counted',
+		CASE WHEN open THEN holds OPERATOR(pg_catalog.-) 1 ELSE holds END,
+		resolved
+	FROM judged
+	WHERE resolved OPERATOR(pg_catalog.<>)
+		CASE WHEN open THEN holds OPERATOR(pg_catalog.-) 1 ELSE holds END
+	UNION ALL
+	SELECT 'refunded more than spent', provider, limit_name, tenant, permit,
+		'what the permit spent after refunds', 0, spent
+	FROM judged
+	WHERE spent OPERATOR(pg_catalog.<) 0
+	UNION ALL
+	SELECT 'units held differ', provider, limit_name, tenant, permit,
+		'what entries hold, and the hold if it is open', open_held, held
+	FROM judged
+	WHERE held OPERATOR(pg_catalog.<>) open_held
+	UNION ALL
+	SELECT 'entry moves wrongly', l.provider, l.limit_name, l.tenant, l.permit,
+		'amount and held are not those of kind ' OPERATOR(pg_catalog.||) l.kind, NULL, NULL
+	FROM quota.ledger AS l
+	WHERE audit_entries."full" AND NOT quota.ledger_entry_moves(l.kind, l.amount, l.held)
+	UNION ALL
+	SELECT 'hold without entries', h.provider, NULL, h.tenant, h.permit,
+		'no entry of kind hold bears its permit and created_at', 1, 0
+	FROM quota.holds AS h
+	WHERE NOT EXISTS (
+		SELECT FROM quota.ledger AS l
+		WHERE l.permit OPERATOR(pg_catalog.=) h.permit
+			AND l.kind OPERATOR(pg_catalog.=) 'hold'
+			AND l.created_at OPERATOR(pg_catalog.=) h.created_at)
+$$;
+COMMENT ON FUNCTION quota.audit_entries(boolean) IS 'Internal: the part of quota_audit that compares entries and holds.';
+REVOKE ALL ON FUNCTION quota.audit_entries(boolean) FROM PUBLIC;
+
+CREATE FUNCTION quota.audit_folds(
+	"full" boolean,
+	OUT problem text,
+	OUT provider text,
+	OUT limit_name text,
+	OUT tenant text,
+	OUT permit bigint,
+	OUT detail text,
+	OUT expected bigint,
+	OUT actual bigint)
+RETURNS SETOF record
+LANGUAGE SQL STABLE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	WITH chained AS (
+		SELECT f.*, coalesce(lag(f.upto) OVER w, '0'::xid8) AS since,
+			coalesce(lag(f.entries) OVER w, 0) AS had,
+			lag(f.posted) OVER w AS posted_before,
+			lag(f.held) OVER w AS held_before,
+			lag(f.given) OVER w AS given_before,
+			coalesce(lag(f.period_start) OVER w = f.period_start
+				AND lag(f.period_end) OVER w = f.period_end, false) AS goes_on,
+			lead(f.upto) OVER w IS NULL AS newest
+		FROM quota.ledger_folds AS f
+		WINDOW w AS (PARTITION BY f.account ORDER BY f.upto)
+	), counted AS (
+		SELECT c.account, c.entries, c.had + e.n AS entries_due,
+			c.posted, CASE WHEN c.goes_on THEN c.posted_before + e.posted ELSE a.posted END AS posted_due,
+			c.held, CASE WHEN c.goes_on THEN c.held_before + e.held ELSE a.held END AS held_due,
+			c.given, CASE WHEN c.goes_on THEN c.given_before + e.given ELSE a.given END AS given_due
+		FROM chained AS c
+		CROSS JOIN LATERAL (
+			SELECT count(*) AS n,
+				coalesce(sum(l.amount - l.held) FILTER (WHERE l.charged_at >= c.period_start
+					AND l.charged_at < c.period_end), 0) AS posted,
+				coalesce(sum(l.held) FILTER (WHERE l.charged_at >= c.period_start
+					AND l.charged_at < c.period_end), 0) AS held,
+				coalesce(sum(- l.amount) FILTER (WHERE l.charged_at >= c.period_start
+					AND l.charged_at < c.period_end AND l.permit IS NULL), 0) AS given
+			FROM quota.ledger AS l
+			WHERE l.account = c.account AND l.xid >= c.since AND l.xid < c.upto) AS e
+		CROSS JOIN LATERAL (
+			SELECT coalesce(sum(l.amount - l.held), 0) AS posted,
+				coalesce(sum(l.held), 0) AS held,
+				coalesce(sum(- l.amount) FILTER (WHERE l.permit IS NULL), 0) AS given
+			FROM quota.ledger AS l
+			WHERE NOT c.goes_on AND l.account = c.account AND l.xid < c.upto
+				AND l.charged_at >= c.period_start AND l.charged_at < c.period_end) AS a
+		WHERE audit_folds."full" OR c.newest
+	), ends AS (
+		SELECT p.*, lag(p.period_end) OVER (PARTITION BY p.account
+			ORDER BY p.period_start, p.period_end) AS ended
+		FROM quota.ledger_periods AS p
+	), found AS (
+		SELECT c.account, 'running balance differs' AS problem,
+			'number of the last entry' AS detail, c.entries_due AS expected, c.entries AS actual
+		FROM counted AS c WHERE c.entries <> c.entries_due
+		UNION ALL
+		SELECT c.account, 'running balance differs', 'units posted', c.posted_due, c.posted
+		FROM counted AS c WHERE c.posted <> c.posted_due
+		UNION ALL
+		SELECT c.account, 'running balance differs', 'units held', c.held_due, c.held
+		FROM counted AS c WHERE c.held <> c.held_due
+		UNION ALL
+		SELECT c.account, 'running balance differs', 'units given', c.given_due, c.given
+		FROM counted AS c WHERE c.given <> c.given_due
+		UNION ALL
+		SELECT e.account, 'periods overlap', 'one that starts at ' || e.period_start, NULL, NULL
+		FROM ends AS e WHERE e.ended > e.period_start
+		UNION ALL
+		SELECT DISTINCT f.account, 'period not closed', 'one that ends at ' || f.period_end, 1, 0
+		FROM quota.ledger_folds AS f
+		WHERE EXISTS (
+				SELECT FROM quota.ledger_periods AS p
+				WHERE p.account = f.account AND p.period_start >= f.period_end)
+			AND NOT EXISTS (
+				SELECT FROM quota.ledger_periods AS p
+				WHERE p.account = f.account AND p.period_start < f.period_end
+					AND p.period_end >= f.period_end)
+		UNION ALL
+		SELECT p.account, 'closed period differs', 'units used in the one that starts at ' || p.period_start,
+			s.used, p.posted + p.held
+		FROM quota.ledger_periods AS p
+		CROSS JOIN LATERAL (
+			SELECT coalesce(sum(l.amount), 0) AS used
+			FROM quota.ledger AS l
+			WHERE l.account = p.account AND l.charged_at >= p.period_start
+				AND l.charged_at < p.period_end AND l.xid < p.upto) AS s
+		WHERE audit_folds."full" AND p.upto IS NOT NULL AND s.used <> p.posted + p.held
+	)
+	SELECT f.problem, l.provider, l.limit_name, l.tenant, NULL::bigint,
+		f.detail, f.expected::bigint, f.actual
+	FROM found AS f
+	LEFT JOIN LATERAL (
+		SELECT e.provider, e.limit_name, e.tenant
+		FROM quota.ledger AS e WHERE e.account = f.account LIMIT 1) AS l ON true
+$$;
+COMMENT ON FUNCTION quota.audit_folds(boolean) IS 'Internal: the part of quota_audit that compares what was derived from entries with them.';
+REVOKE ALL ON FUNCTION quota.audit_folds(boolean) FROM PUBLIC;
+
+CREATE FUNCTION quota_audit(
+	"full" boolean DEFAULT true,
+	OUT problem text,
+	OUT provider text,
+	OUT limit_name text,
+	OUT tenant text,
+	OUT permit bigint,
+	OUT detail text,
+	OUT expected bigint,
+	OUT actual bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'quota_audit'
+LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION quota_audit(boolean) IS
+'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, refunds above what was spent, entries that do not sum to zero, running balances (quota.ledger_folds) that are not the one before with the entries between, or leave a number out, periods that overlap or were not closed (quota.ledger_periods), and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs; with full false only what is newer than the newest running balance of each account, that balance with the one before it, and open holds: it trusts older ones. Counters in use by open transactions are not compared.';
+REVOKE ALL ON FUNCTION quota_audit(boolean) FROM PUBLIC;

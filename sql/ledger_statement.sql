@@ -1,0 +1,133 @@
+-- Statements, and what the audit finds in an account whose rows were changed behind
+-- the extension's back.
+SELECT quota_clock_set('2026-09-10 12:00:00+00');
+SET timezone = 'UTC';
+INSERT INTO quota.tiers (tier) VALUES ('stm');
+INSERT INTO quota.tenants (tenant, tier) VALUES ('stm_a', 'stm'), ('stm_b', 'stm');
+INSERT INTO quota.providers (provider) VALUES ('stm');
+INSERT INTO quota.costs (provider, unit, cost) VALUES ('stm', 'credit', 10);
+INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period, external) VALUES
+	('stm', 'own', '{tenant}', 'credit', 'allowance', 1000, '1 month', false),
+	('stm', 'all', '{}', 'credit', 'allowance', 5000, '1 month', false);
+CREATE PROCEDURE await(condition text) LANGUAGE plpgsql AS $$
+DECLARE
+	done boolean;
+BEGIN
+	PERFORM quota_clock_advance('10 s');
+	FOR i IN 1..1200 LOOP
+		COMMIT;
+		EXECUTE 'SELECT ' || condition INTO done;
+		EXIT WHEN done;
+		PERFORM pg_sleep(0.05);
+	END LOOP;
+	IF NOT done THEN
+		RAISE WARNING 'not yet: %', condition;
+	END IF;
+END $$;
+CREATE PROCEDURE spend(who text, calls int) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..calls LOOP
+		PERFORM quota_settle((quota_acquire(who, 'stm')).permit);
+	END LOOP;
+END $$;
+CREATE VIEW periods AS
+	SELECT limit_name, tenant, period_start::date, opening, given, spent, held, closing, closed, burn_rate, hours_left
+	FROM quota.statement_periods WHERE provider = 'stm' ORDER BY limit_name, tenant, period_start;
+
+-- everything that can be on a statement; at once, so that the worker folds it at once
+BEGIN;
+SELECT permit AS p FROM quota_hold('stm_a', 'stm', 'credit', 300, '30 days') \gset
+SELECT quota_settle(:p, units => '{"credit": 200}');
+SELECT permit AS q FROM quota_hold('stm_a', 'stm', 'credit', 50, '30 days') \gset
+SELECT quota_refund(:p, 20, 'sorry');
+SELECT quota_grant('stm_a', 'stm', 'own', 500, 'welcome');
+SELECT quota_adjust('stm_a', 'stm', 'own', 30, 'by phone');
+CALL spend('stm_b', 1);
+COMMIT;
+CALL await($$count(*) = 3 FROM periods$$);
+SELECT seq, kind, caller, amount, held, balance, reason FROM quota.statement WHERE tenant = 'stm_a' AND limit_name = 'own' ORDER BY seq;
+SELECT seq, kind, caller, amount, held, balance, reason FROM quota.statement WHERE provider = 'stm' AND limit_name = 'all' ORDER BY seq;
+SELECT * FROM periods;
+-- what is not final has no number yet
+BEGIN;
+SELECT quota_settle(:q, units => '{"credit": 40}');
+SELECT seq, kind, amount, held, balance FROM quota.statement WHERE tenant = 'stm_a' AND limit_name = 'own' ORDER BY seq OFFSET 5;
+COMMIT;
+-- at that rate: an hour later by what was spent since
+SELECT quota_clock_advance('1 hour');
+CALL spend('stm_a', 34);
+CALL await($$count(*) >= 2 FROM quota.ledger_folds WHERE account IN (SELECT account FROM periods JOIN quota.statement_periods USING (limit_name) WHERE provider = 'stm' AND limit_name = 'own')$$);
+SELECT * FROM periods WHERE tenant = 'stm_a';
+-- the next month: the old one is closed, and so it stays, but for what comes late
+SELECT quota_clock_set('2026-10-01 00:00:00+00');
+CALL spend('stm_a', 1);
+CALL await($$count(*) FILTER (WHERE closed) = 3 AND count(*) = 5 FROM periods$$);
+SELECT quota_refund(:p, 5);
+SELECT * FROM periods;
+SELECT kind, balance, seq FROM quota.statement WHERE tenant = 'stm_a' AND limit_name = 'own' AND period_start = '2026-09-01' ORDER BY seq DESC NULLS FIRST LIMIT 2;
+
+-- the audit, from entries and from running balances
+CREATE FUNCTION audit(change text, "full" boolean = true) RETURNS TABLE
+	(problem text, limit_name text, tenant text, detail text, expected bigint, actual bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+	ALTER TABLE quota.ledger DISABLE TRIGGER USER;
+	ALTER TABLE quota.ledger_periods DISABLE TRIGGER USER;
+	EXECUTE change;
+	RETURN QUERY SELECT a.problem, a.limit_name, a.tenant, a.detail, a.expected, a.actual
+	FROM quota_audit("full") a WHERE a.problem <> 'counter differs' ORDER BY 1, 2, 3, 4;
+	RAISE EXCEPTION USING ERRCODE = 'QT000';
+EXCEPTION WHEN SQLSTATE 'QT000' THEN
+	RETURN;
+END $$;
+CREATE VIEW own AS SELECT f.* FROM quota.ledger_folds f
+	WHERE account = (SELECT account FROM quota.ledger WHERE provider = 'stm' AND limit_name = 'own' AND tenant = 'stm_a' LIMIT 1);
+SELECT * FROM quota_audit();
+SELECT * FROM quota_audit(false);
+-- sequence
+SELECT * FROM audit($$UPDATE quota.ledger_folds SET entries = entries + 1 WHERE (account, upto) IN (SELECT account, upto FROM own ORDER BY upto LIMIT 1)$$);
+SELECT * FROM audit($$UPDATE quota.ledger_folds SET entries = entries + 1 WHERE (account, upto) IN (SELECT account, upto FROM own ORDER BY upto DESC LIMIT 1)$$, false);
+-- an entry that is gone, or appears among those that were final
+SELECT * FROM audit($$DELETE FROM quota.ledger WHERE provider = 'stm' AND kind = 'adjust'$$);
+SELECT * FROM audit($$INSERT INTO quota.ledger (account, provider, limit_name, tenant, unit, kind, amount, charged_at, created_at, xid)
+	SELECT account, provider, limit_name, tenant, unit, 'adjust', 7, charged_at, created_at, xid FROM quota.ledger WHERE provider = 'stm' AND kind = 'adjust'$$);
+-- running balances: posted, held, given
+SELECT * FROM audit($$UPDATE quota.ledger_folds SET posted = posted + 1 WHERE (account, upto) IN (SELECT account, upto FROM own ORDER BY upto DESC LIMIT 1)$$, false);
+SELECT * FROM audit($$UPDATE quota.ledger_folds SET held = held + 1 WHERE (account, upto) IN (SELECT account, upto FROM own ORDER BY upto LIMIT 1)$$);
+SELECT * FROM audit($$UPDATE quota.ledger_folds SET given = given + 1 WHERE (account, upto) IN (SELECT account, upto FROM own ORDER BY upto LIMIT 1)$$);
+-- one that old ones are trusted for
+SELECT count(*) FROM audit($$UPDATE quota.ledger_folds SET held = held + 1, posted = posted - 1 WHERE (account, upto) IN (SELECT account, upto FROM own ORDER BY upto LIMIT 1)$$, false);
+-- periods: two rows of one, one that is missing, one that is wrong
+SELECT * FROM audit($$ALTER TABLE quota.ledger_periods DROP CONSTRAINT ledger_periods_pkey;
+	INSERT INTO quota.ledger_periods SELECT * FROM quota.ledger_periods WHERE tenant = 'stm_b' AND provider = 'stm'$$);
+SELECT * FROM audit($$UPDATE quota.ledger_periods SET period_start = '2027-01-01', period_end = '2027-02-01' WHERE tenant = 'stm_b' AND provider = 'stm'$$);
+SELECT * FROM audit($$UPDATE quota.ledger_periods SET posted = posted + 1 WHERE tenant = 'stm_b' AND provider = 'stm'$$);
+-- holds: resolved twice, not at all, with another amount than they held, more refunded than spent
+SELECT * FROM audit(format($$INSERT INTO quota.ledger (account, provider, limit_name, tenant, unit, kind, amount, held, permit, charged_at, created_at, xid)
+	SELECT account, provider, limit_name, tenant, unit, kind, 0, 0, permit, charged_at, created_at, pg_current_xact_id() FROM quota.ledger WHERE permit = %s AND kind = 'settle' AND limit_name = 'own'$$, :q), false);
+SELECT * FROM audit(format($$DELETE FROM quota.ledger WHERE permit = %s AND kind = 'settle' AND limit_name = 'own'$$, :p));
+SELECT * FROM audit(format($$UPDATE quota.ledger SET held = held - 1 WHERE permit = %s AND kind = 'settle' AND limit_name = 'own'$$, :p));
+SELECT * FROM audit(format($$UPDATE quota.ledger SET amount = -1000 WHERE permit = %s AND kind = 'refund' AND limit_name = 'own'$$, :p));
+-- an entry that does not sum to zero
+SELECT * FROM audit(format($$ALTER TABLE quota.ledger DROP CONSTRAINT ledger_moves;
+	UPDATE quota.ledger SET held = 0 WHERE permit = %s AND kind = 'hold' AND limit_name = 'own'$$, :p));
+SELECT * FROM quota_audit();
+
+-- rights
+CREATE ROLE statement_user;
+SET ROLE statement_user;
+SELECT * FROM quota.statement;
+SELECT * FROM quota.statement_periods;
+RESET ROLE;
+GRANT USAGE ON SCHEMA quota TO statement_user;
+GRANT SELECT ON quota.statement, quota.statement_periods TO statement_user;
+SET ROLE statement_user;
+SELECT count(*) > 0 FROM quota.statement WHERE tenant = 'stm_a';
+SELECT count(*) > 0 FROM quota.statement_periods WHERE tenant = 'stm_a';
+RESET ROLE;
+DROP OWNED BY statement_user;
+DROP ROLE statement_user;
+DROP VIEW periods, own;
+DROP FUNCTION audit;
+DROP PROCEDURE await;
+DROP PROCEDURE spend;
