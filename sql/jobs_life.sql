@@ -169,7 +169,7 @@ CREATE ROLE regress_quota_app;
 GRANT USAGE ON SCHEMA quota TO regress_quota_app;
 GRANT TRIGGER ON quota.jobs, quota.events, quota.ledger, quota.holds TO regress_quota_app;
 GRANT SELECT, UPDATE ON quota.tenants TO regress_quota_app;
-GRANT EXECUTE ON FUNCTION quota_enqueue, quota_dequeue(text, int, text, interval, boolean, boolean), quota_complete(bigint, int, jsonb, jsonb),
+GRANT EXECUTE ON FUNCTION quota_enqueue, quota_dequeue(text, int, text, interval, boolean, boolean), quota_complete(bigint, int, jsonb, jsonb, jsonb, interval),
 	quota_grant TO regress_quota_app;
 GRANT CREATE ON SCHEMA public TO regress_quota_app;
 INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period)

@@ -126,7 +126,7 @@ CREATE ROLE sql_app;
 GRANT USAGE ON SCHEMA quota TO sql_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON quota.jobs TO sql_app;
 GRANT SELECT ON claim, jobs TO sql_app;
-GRANT EXECUTE ON FUNCTION quota_enqueue, quota_dequeue(text, int, text, interval, boolean, boolean), quota_complete(bigint, int, jsonb, jsonb), quota_cancel TO sql_app;
+GRANT EXECUTE ON FUNCTION quota_enqueue, quota_dequeue(text, int, text, interval, boolean, boolean), quota_complete(bigint, int, jsonb, jsonb, jsonb, interval), quota_cancel TO sql_app;
 ALTER TABLE quota.jobs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON quota.jobs USING (tenant = 'sql_a');
 SET ROLE sql_app;

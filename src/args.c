@@ -123,6 +123,29 @@ quota_arg_interval(FunctionCallInfo fcinfo, int i, const char *name)
 }
 
 /* See args.h. */
+int
+quota_arg_status(FunctionCallInfo fcinfo, int i)
+{
+	/* it comes from outside: any number will do */
+	return PG_ARGISNULL(i) ? -1 : PG_GETARG_INT32(i);
+}
+
+/* See args.h. */
+int64
+quota_arg_latency(FunctionCallInfo fcinfo, int i)
+{
+	Interval   *value;
+
+	if (PG_ARGISNULL(i))
+		return -1;
+	value = PG_GETARG_INTERVAL_P(i);
+	/* no time at all is all right, too */
+	if (value->month == 0 && value->day == 0 && value->time == 0)
+		return 0;
+	return quota_arg_interval(fcinfo, i, "latency") / QUOTA_NS_PER_US;
+}
+
+/* See args.h. */
 QuotaArray
 quota_arg_array(FunctionCallInfo fcinfo, int i, const char *name, Oid type,
 				bool optional)

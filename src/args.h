@@ -31,6 +31,11 @@ extern QuotaUnits *quota_arg_units(FunctionCallInfo fcinfo, int i);
 extern int64 quota_arg_interval(FunctionCallInfo fcinfo, int i,
 								const char *name);
 
+/* What a provider answered: NULL = -1. */
+extern int	quota_arg_status(FunctionCallInfo fcinfo, int i);
+/* How long it took, in microseconds: NULL = -1; out of range 22023. */
+extern int64 quota_arg_latency(FunctionCallInfo fcinfo, int i);
+
 /* An array argument, flattened. */
 typedef struct QuotaArray
 {

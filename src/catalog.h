@@ -23,6 +23,7 @@ typedef enum QuotaRelation
 	QUOTA_REL_TENANT_LIMITS_EXEMPT, /* (name, provider) where exempt */
 	QUOTA_REL_TIERS_PKEY,		/* (tier) */
 	QUOTA_REL_COSTS,
+	QUOTA_REL_ANSWERS,
 	QUOTA_REL_KEYS,
 	QUOTA_REL_KEYS_PKEY,	/* (tenant, provider, key) */
 	QUOTA_REL_KEYS_CREATED, /* (created_at) */
@@ -51,6 +52,8 @@ typedef enum QuotaRelation
 	QUOTA_REL_HOLDS_REFUND,		/* (expires_at) where refund */
 	QUOTA_REL_EVENTS,
 	QUOTA_REL_EVENTS_PKEY,		/* (id) */
+	QUOTA_REL_FEEDBACK,
+	QUOTA_REL_FEEDBACK_PKEY,	/* (id) */
 	QUOTA_REL_MARKS,
 	QUOTA_REL_PAUSES,
 	QUOTA_REL_PAUSES_PKEY,		/* (id) */

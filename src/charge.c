@@ -168,6 +168,8 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 	if (permit != QUOTA_NO_INDEX)
 	{
 		quota_work_due(plan->database_slot, quota_permits[permit].expires_ns);
+		if (plan->endpoint)
+			strlcpy(quota_permits[permit].endpoint, plan->endpoint, QUOTA_NAME_LEN);
 		v->permit = quota_permits[permit].id;
 		v->permit_index = permit;
 		v->has_hold = quota_permits[permit].has_hold;

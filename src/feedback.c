@@ -83,6 +83,14 @@ rule_of_header(const FeedbackHeader *header, int status,
 	return best;
 }
 
+/* The i-th header told something. */
+static void
+mark_told(FeedbackOutcome *out, int i)
+{
+	if (i < 64)
+		out->told_by |= UINT64_C(1) << i;
+}
+
 /* Reads all headers. */
 static void
 read_headers(const FeedbackAnswer *answer, const FeedbackRule *rules, int nrules,
@@ -94,10 +102,13 @@ read_headers(const FeedbackAnswer *answer, const FeedbackRule *rules, int nrules
 		const FeedbackRule *rule = rule_of_header(header, answer->status, rules,
 												  nrules);
 
-		if (rule == NULL)
-			(void) feedback_read(header, now_us, out);
-		else if (rule->means != MEANS_NOTHING)
+		if (rule == NULL && !feedback_read(header, now_us, out))
+			continue;
+		if (rule != NULL && rule->means == MEANS_NOTHING)
+			continue;
+		if (rule != NULL)
 			feedback_read_as(header, rule, now_us, out);
+		mark_told(out, i);
 	}
 	for (int i = 0; i < out->nreadings; i++)
 	{
@@ -186,6 +197,9 @@ say_class(const FeedbackAnswer *answer, const FeedbackRule *rules, int nrules,
 	for (int i = 0; i < nrules; i++)
 		if (rules[i].means == MEANS_CLASS && matches(&rules[i], answer, out->reason))
 			best = better(best, &rules[i]);
+	for (int i = 0; i < answer->nheaders && best && best->header; i++)
+		if (matches_header(best, &answer->headers[i]))
+			mark_told(out, i);
 	out->class = best ? best->class : class_of_status(answer->status);
 	out->limit_name = best ? best->limit_name : NULL;
 	out->scope = best && scope_is_known(best, answer)
@@ -219,6 +233,7 @@ feedback_classify(const FeedbackAnswer *answer, const FeedbackRule *rules,
 	outcome->nreadings = 0;
 	outcome->reason = NULL;
 	outcome->ignored = 0;
+	outcome->told_by = 0;
 	read_headers(answer, rules, nrules, now_us, outcome);
 	if (outcome->reason == NULL)
 		outcome->reason = answer->reason;

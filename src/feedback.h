@@ -131,6 +131,8 @@ typedef struct FeedbackOutcome
 	const char *reason;			/* a header's or the caller's text; NULL = none */
 	int			ignored;		/* values that were not understood, and readings
 								 * that found no room */
+	uint64_t	told_by;		/* bit i: the i-th header, of the first 64, is one
+								 * that tells of limits or decided the class */
 } FeedbackOutcome;
 
 /*
@@ -167,6 +169,35 @@ extern void feedback_read_as(const FeedbackHeader *header,
  * "input-tokens" does input_token?
  */
 extern bool feedback_counts(const FeedbackReading *reading, const char *unit);
+
+/* ---- feedback_limit.c: what a reading says of a limit of quota ---- */
+
+/* A limit that the call meets, and that counts a rate. */
+typedef struct FeedbackLimit
+{
+	const char *name;
+	const char *unit;
+	bool		external;		/* the provider's own rule */
+	int64_t		period_us;
+	int64_t		capacity;		/* units that can be left */
+	int64_t		level;			/* units left now; negative: a debt */
+} FeedbackLimit;
+
+/*
+ * Which of these limits the reading is about: the one that its rule names; else of
+ * the provider's own of its unit the one that has its name, or its window, or else
+ * the shortest period, where a mistake is over soonest.  -1 = none.
+ */
+extern int	feedback_limit_of(const FeedbackReading *reading,
+							  const FeedbackLimit *limits, int n);
+
+/*
+ * Units to take off that limit, so that no more is left than the reading says; never
+ * so many that more were spent than the provider counts itself, nor that there is a
+ * debt.
+ */
+extern int64_t feedback_excess(const FeedbackReading *reading,
+							   const FeedbackLimit *limit);
 
 /* ---- names in SQL ---- */
 

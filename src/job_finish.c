@@ -11,8 +11,42 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+/* What a completed job's call was answered. */
+#define HTTP_OK 200
+
 PG_FUNCTION_INFO_V1(quota_complete);
 PG_FUNCTION_INFO_V1(quota_fail);
+
+/* See job_finish.h. */
+void
+finish_read_report(FunctionCallInfo fcinfo, int status, int headers, int latency,
+				   Report *report)
+{
+	memset(report, 0, sizeof(*report));
+	report->status = status < 0 ? -1 : quota_arg_status(fcinfo, status);
+	report->headers = PG_ARGISNULL(headers) ? NULL : PG_GETARG_JSONB_P(headers);
+	report->latency_us = quota_arg_latency(fcinfo, latency);
+	/* a call that went well, if it says so by its headers */
+	if (status < 0 && report_says_anything(report))
+		report->status = HTTP_OK;
+}
+
+/* See job_finish.h. */
+int64
+finish_report(Held *h, int32 attempt, Report *report)
+{
+	if (!report_says_anything(report))
+		return 0;
+	report->call.tenant = h->names.tenant;
+	report->call.provider = h->names.provider;
+	report->call.endpoint = h->names.endpoint[0] ? h->names.endpoint : NULL;
+	report->call.class_name = h->names.class_name;
+	report->call.user = row_text(h->job, JOB_USER);
+	report->call.connection = row_text(h->job, JOB_CONNECTION);
+	report->call.resource = row_text(h->job, JOB_RESOURCE);
+	report->attempt = attempt;
+	return report_try(report);
+}
 
 /* ---- complete ---- */
 
@@ -30,7 +64,7 @@ finish_complete(Held *h, bool has_result, Datum result,
 	job_write_over(h->jobs, h->job, "succeeded", &change);
 }
 
-/* quota_complete(id, attempt, result, units): see its COMMENT. */
+/* quota_complete(id, attempt, result, units, headers, latency): see its COMMENT. */
 Datum
 quota_complete(PG_FUNCTION_ARGS)
 {
@@ -38,13 +72,16 @@ quota_complete(PG_FUNCTION_ARGS)
 	int64		id;
 	int32		attempt;
 	QuotaUnits *units;
+	Report		report;
 
 	quota_enter_write("quota_complete()");
+	finish_read_report(fcinfo, -1, 4, 5, &report);
 	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
 	attempt = quota_arg_int32(fcinfo, 1, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	units = quota_arg_units(fcinfo, 3);
 	held_open(&h);
 	held_running(&h, id, attempt);
+	(void) finish_report(&h, attempt, &report);
 	finish_complete(&h, !PG_ARGISNULL(2), PG_GETARG_DATUM(2), units);
 	held_close(&h);
 	PG_RETURN_VOID();
@@ -115,14 +152,14 @@ finish_fail(Held *h, int32 attempt, const Failure *failure)
 		job_write_over(h->jobs, h->job, state, &change);
 		return state;
 	}
-	delay_ns = job_retry_delay(&h->names, attempt, failure);
+	delay_ns = job_retry_delay(&h->names, attempt, failure->wait_us);
 	held_give_back(h, failure->billed, NULL, 1,
 				   quota_ns_of_steady(quota_steady_of(h->now_ns + delay_ns)), 0);
 	write_retry(h, delay_ns, &change);
 	return state;
 }
 
-/* quota_fail(id, attempt, error, status, headers, billed, retry): see its
+/* quota_fail(id, attempt, error, status, headers, billed, retry, latency): see its
  * COMMENT. */
 Datum
 quota_fail(PG_FUNCTION_ARGS)
@@ -132,19 +169,21 @@ quota_fail(PG_FUNCTION_ARGS)
 	int64		id;
 	int32		attempt;
 	const char *state;
+	Report		report;
 
 	quota_enter_write("quota_fail()");
+	finish_read_report(fcinfo, 3, 4, 7, &report);
 	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
 	attempt = quota_arg_int32(fcinfo, 1, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	failure.error = quota_arg_text(fcinfo, 2, "error", true);
 	failure.has_status = !PG_ARGISNULL(3);
-	if (failure.has_status)
-		failure.status = PG_GETARG_INT32(3);
-	failure.headers = PG_ARGISNULL(4) ? NULL : PG_GETARG_JSONB_P(4);
+	failure.status = report.status;
+	report.reason = failure.error;
 	failure.billed = quota_arg_bool(fcinfo, 5, "billed");
 	failure.retry = quota_arg_bool(fcinfo, 6, "retry");
 	held_open(&h);
 	held_running(&h, id, attempt);
+	failure.wait_us = finish_report(&h, attempt, &report);
 	state = finish_fail(&h, attempt, &failure);
 	held_close(&h);
 	PG_RETURN_TEXT_P(cstring_to_text(state));

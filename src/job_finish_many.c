@@ -39,6 +39,11 @@ typedef struct Many
 	Failure		failure;
 	QuotaArray	errors;
 	QuotaArray	statuses;
+	/* the answer to all of them */
+	Report		report;
+	bool		reported;		/* of this flow and with this status: once for all */
+	JobNames	reported_names;
+	int64		wait_us;
 } Many;
 
 /* Ends one held item and says what became of it. */
@@ -97,6 +102,33 @@ finish_all(Many *many, FinishItem finish)
 	return construct_array(answers, many->n, TEXTOID, -1, false, TYPALIGN_INT);
 }
 
+/* Are they jobs of one tenant, provider, endpoint and class? */
+static bool
+same_names(const JobNames *a, const JobNames *b)
+{
+	return a->hash == b->hash && strcmp(a->tenant, b->tenant) == 0 &&
+		strcmp(a->provider, b->provider) == 0 &&
+		strcmp(a->endpoint, b->endpoint) == 0 &&
+		strcmp(a->class_name, b->class_name) == 0;
+}
+
+/* Takes the answer in, once for equal items that follow one another. */
+static int64
+report_item(Many *many, const ManyItem *item, int status, const char *reason)
+{
+	Report	   *report = &many->report;
+
+	if (many->reported && report->status == status &&
+		same_names(&many->reported_names, &many->held.names))
+		return many->wait_us;
+	report->status = status;
+	report->reason = reason;
+	many->wait_us = finish_report(&many->held, item->attempt, report);
+	many->reported = true;
+	many->reported_names = many->held.names;
+	return many->wait_us;
+}
+
 /* A FinishItem. */
 static const char *
 complete_item(Many *many, const ManyItem *item)
@@ -106,6 +138,7 @@ complete_item(Many *many, const ManyItem *item)
 
 	if (has_element(&many->units, item->place))
 		units = quota_units_parse(DatumGetJsonbP(many->units.values[item->place]));
+	(void) report_item(many, item, many->report.status, NULL);
 	finish_complete(&many->held, has_result,
 					has_result ? many->results.values[item->place] : (Datum) 0,
 					units);
@@ -122,12 +155,14 @@ fail_item(Many *many, const ManyItem *item)
 	failure->has_status = has_element(&many->statuses, item->place);
 	if (failure->has_status)
 		failure->status = DatumGetInt32(many->statuses.values[item->place]);
+	failure->wait_us = report_item(many, item, failure->has_status ? failure->status : -1,
+								   failure->error);
 	return finish_fail(&many->held, item->attempt, failure);
 }
 
 /* ---- the functions ---- */
 
-/* quota_complete(ids, attempts, results, units): see its COMMENT. */
+/* quota_complete(ids, attempts, results, units, headers, latency): see its COMMENT. */
 Datum
 quota_complete_array(PG_FUNCTION_ARGS)
 {
@@ -136,13 +171,14 @@ quota_complete_array(PG_FUNCTION_ARGS)
 	quota_enter_write("quota_complete()");
 	memset(&many, 0, sizeof(many));
 	many.items = many_read(fcinfo, &many.n);
+	finish_read_report(fcinfo, -1, 4, 5, &many.report);
 	many.results = many_optional(fcinfo, 2, "results", JSONBOID, many.n);
 	many.units = many_optional(fcinfo, 3, "units", JSONBOID, many.n);
 	PG_RETURN_ARRAYTYPE_P(finish_all(&many, complete_item));
 }
 
-/* quota_fail(ids, attempts, errors, statuses, headers, billed, retry): see its
- * COMMENT. */
+/* quota_fail(ids, attempts, errors, statuses, headers, billed, retry, latency): see
+ * its COMMENT. */
 Datum
 quota_fail_array(PG_FUNCTION_ARGS)
 {
@@ -154,7 +190,7 @@ quota_fail_array(PG_FUNCTION_ARGS)
 	many.errors = quota_arg_array(fcinfo, 2, "errors", TEXTOID, false);
 	many_check_length(&many.errors, "errors", many.n);
 	many.statuses = many_optional(fcinfo, 3, "statuses", INT4OID, many.n);
-	many.failure.headers = PG_ARGISNULL(4) ? NULL : PG_GETARG_JSONB_P(4);
+	finish_read_report(fcinfo, -1, 4, 7, &many.report);
 	many.failure.billed = quota_arg_bool(fcinfo, 5, "billed");
 	many.failure.retry = quota_arg_bool(fcinfo, 6, "retry");
 	PG_RETURN_ARRAYTYPE_P(finish_all(&many, fail_item));

@@ -7,7 +7,6 @@
 #include "job_retry.h"
 
 #include "common/pg_prng.h"
-#include "feedback_headers.h"
 
 /* base * 2^(attempt - 1), at most max, at least 1. */
 static int64
@@ -20,22 +19,9 @@ backoff_ns(int64 base_ns, int64 max_ns, int32 attempt)
 	return Max(Min(ns, max_ns), 1);
 }
 
-/* How long the provider's answer asks to wait. */
-static int64
-asked_wait_us(const Failure *failure)
-{
-	FeedbackAnswer answer = {0};
-	FeedbackOutcome outcome;
-
-	answer.status = failure->has_status ? failure->status : -1;
-	feedback_headers(failure->headers, &answer);
-	feedback_classify(&answer, NULL, 0, quota_wall_us(), &outcome);
-	return Max(outcome.retry_after_us, 0);
-}
-
 /* See job_retry.h. */
 int64
-job_retry_delay(const JobNames *names, int32 attempt, const Failure *failure)
+job_retry_delay(const JobNames *names, int32 attempt, int64 wait_us)
 {
 	QuotaJobPolicy policy = quota_job_policy(names->provider,
 											 names->class_name);
@@ -44,5 +30,5 @@ job_retry_delay(const JobNames *names, int32 attempt, const Failure *failure)
 
 	return Max((int64) pg_prng_uint64_range(&pg_global_prng_state, 1,
 											(uint64) most),
-			   asked_wait_us(failure) * QUOTA_NS_PER_US);
+			   wait_us * QUOTA_NS_PER_US);
 }

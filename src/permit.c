@@ -320,6 +320,7 @@ permit_start(uint32 index, int64 id, QuotaPermitState state, uint32 slot,
 	p->expires_ns = now_ns + lifetime_ns;
 	p->lifetime_ns = lifetime_ns;
 	p->tenant = tenant;
+	p->endpoint[0] = '\0';
 	p->taker_pid = MyProcPid;
 	if (tenant != QUOTA_NO_INDEX)
 		pg_atomic_fetch_add_u32(&quota_tenants[tenant].pins, 1);

@@ -34,6 +34,7 @@ typedef struct QuotaTerm
 	bool		named;			/* key, label and account go by the call's user,
 								 * connection or resource: policy_bind() */
 	bool		own;			/* the bucket is this tenant's alone */
+	bool		external;		/* the provider's own rule */
 	bool		wide;			/* every call to the provider meets it */
 	bool		starts_full;	/* limit or tenant is younger than the crash */
 	bool		slow;			/* takes long to refill: see mark.c */

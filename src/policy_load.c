@@ -13,6 +13,7 @@
 #include "config.h"
 #include "config_calendar.h"
 #include "policy_amount.h"
+#include "policy_answer.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
@@ -378,6 +379,7 @@ read_tables(PolicyRules *rules, Snapshot snapshot)
 	read_all(rules, QUOTA_REL_PROVIDERS, none, snapshot, read_provider);
 	read_all(rules, QUOTA_REL_LIMITS, none, snapshot, read_limit);
 	read_all(rules, QUOTA_REL_COSTS, none, snapshot, read_cost);
+	read_all(rules, QUOTA_REL_ANSWERS, none, snapshot, policy_read_answer);
 	read_all(rules, QUOTA_REL_TIER_LIMITS, none, snapshot, read_tier_limit);
 	read_all(rules, QUOTA_REL_TENANT_LIMITS, QUOTA_REL_TENANT_LIMITS_EXEMPT,
 			 snapshot, read_tenant_exempt);

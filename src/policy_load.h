@@ -9,6 +9,7 @@
 #include "policy.h"
 
 #include "calendar_zone.h"
+#include "feedback.h"
 #include "nodes/pg_list.h"
 #include "utils/hsearch.h"
 #include "utils/numeric.h"
@@ -47,6 +48,13 @@ typedef struct PolicyCost
 	const char *unit;
 	int64		cost;
 } PolicyCost;
+
+/* A row of quota.answers. */
+typedef struct PolicyAnswer
+{
+	const char *provider;		/* NULL = all */
+	FeedbackRule rule;
+} PolicyAnswer;
 
 /* An override of one limit, of a tier or a tenant. */
 typedef struct PolicyOverride
@@ -122,6 +130,7 @@ typedef struct PolicyRules
 	bool		notifies;		/* some provider has a notify_channel */
 	int			per_used;		/* ConfigPer bits of across */
 	List	   *across;			/* of PolicyLimit */
+	List	   *answers;		/* of PolicyAnswer */
 } PolicyRules;
 
 /*

@@ -169,6 +169,7 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	t->slot = limit->provider ? s->slot : s->database_slot;
 	t->kind = limit->kind;
 	t->enforcement = limit->enforcement;
+	t->external = limit->external;
 	t->wide = is_wide(s, limit);
 	t->starts_full = starts_full(s, limit);
 	t->name = limit->name;

@@ -18,6 +18,7 @@
 #include "mark.h"
 #include "miscadmin.h"
 #include "permit.h"
+#include "report.h"
 #include "rules.h"
 #include "utils/timestamp.h"
 
@@ -143,23 +144,68 @@ quota_settle_permit(int64 permit, bool billed, const QuotaUnits *units)
 	return finish(permit, billed ? KEEP_ALL : KEEP_RATE, units);
 }
 
-/* quota_settle(permit, billed, units): see its COMMENT. */
+/* Whose call it was. */
+typedef struct Caller
+{
+	char		provider[QUOTA_NAME_LEN];
+	char		tenant[QUOTA_NAME_LEN];
+	char		endpoint[QUOTA_NAME_LEN];
+} Caller;
+
+/* Looks at the permit; false when nothing is known of its call. */
+static bool
+find_caller(int64 permit, Caller *caller)
+{
+	uint32		index = permit_lock(permit, MyDatabaseId, quota_catalog()->extension);
+	const QuotaPermit *p;
+	bool		known;
+
+	if (index == QUOTA_NO_INDEX)
+		return false;
+	p = &quota_permits[index];
+	known = p->tenant != QUOTA_NO_INDEX;
+	if (known)
+	{
+		strlcpy(caller->provider, quota_slots[p->owner].provider, QUOTA_NAME_LEN);
+		strlcpy(caller->tenant, quota_tenants[p->tenant].name, QUOTA_NAME_LEN);
+		strlcpy(caller->endpoint, p->endpoint, QUOTA_NAME_LEN);
+	}
+	permit_unlock(index);
+	return known;
+}
+
+/* quota_settle(permit, billed, units, status, headers, latency): see its COMMENT. */
 Datum
 quota_settle(PG_FUNCTION_ARGS)
 {
 	int64		permit;
 	bool		billed;
 	QuotaUnits *units;
+	Report		report;
+	Caller		caller;
+	bool		tells;
 
 	quota_enter_write("quota_settle()");
+	memset(&report, 0, sizeof(report));
 	billed = quota_arg_bool(fcinfo, 1, "billed");
 	units = quota_arg_units(fcinfo, 2);
+	report.status = quota_arg_status(fcinfo, 3);
+	report.headers = PG_ARGISNULL(4) ? NULL : PG_GETARG_JSONB_P(4);
+	report.latency_us = quota_arg_latency(fcinfo, 5);
 	if (PG_ARGISNULL(0))		/* the call had nothing to settle */
 		PG_RETURN_VOID();
 	permit = PG_GETARG_INT64(0);
+	tells = report_says_anything(&report) && find_caller(permit, &caller);
 	if (!quota_settle_permit(permit, billed, units) &&
 		!credit_settled_alike(permit, billed, units))
 		quota_error_permit(permit);
+	if (tells)
+	{
+		report.call.provider = caller.provider;
+		report.call.tenant = caller.tenant;
+		report.call.endpoint = caller.endpoint[0] ? caller.endpoint : NULL;
+		(void) report_try(&report);
+	}
 	PG_RETURN_VOID();
 }
 

@@ -45,6 +45,7 @@
 
 #include "quota.h"
 
+#include "feedback.h"
 #include "latency.h"
 #include "shmem_limit.h"
 #include "shmem_queue.h"
@@ -73,6 +74,10 @@ typedef struct QuotaSlot
 								 * of their parking, as in the tenants' lists */
 	Latency		latency;		/* of the attempts that ended last */
 	QuotaClosed closed;
+	uint64		answers[FEEDBACK_N_CLASSES];	/* seen, by FeedbackClass */
+	uint64		headers_ignored;	/* what headers said and was not understood */
+	int64		exhausted_told_ns;	/* when an event last told that the account is; 0 =
+									 * never */
 	/* sessions that wait for something to claim; see waiter.c */
 	dlist_head	waiters;		/* QuotaWaitPlace, by arrival */
 	uint64		wakes;			/* times one of them was woken */
@@ -164,6 +169,29 @@ typedef struct QuotaEvent
 
 #define QUOTA_EVENT_RING 1024
 
+/* An answer of a provider that is not written yet; see seen.h. */
+typedef struct QuotaSeen
+{
+	Oid			database;
+	int64		at_us;
+	char		provider[QUOTA_NAME_LEN];
+	char		tenant[QUOTA_NAME_LEN]; /* "" = not said, as for the next two */
+	char		endpoint[QUOTA_NAME_LEN];
+	char		reason[QUOTA_NAME_LEN];
+	char		headers[512];	/* a JSON object of those that told something */
+	uint8		outcome;		/* FeedbackClass */
+	uint8		scope;			/* FeedbackScope */
+	bool		has_level;
+	int			status;			/* -1 = not said */
+	int			attempt;		/* 0 = not said */
+	int64		retry_after_us; /* -1 = not said, as for the next two */
+	int64		latency_us;
+	int64		in_flight;		/* calls */
+	int64		level;			/* units, if has_level */
+} QuotaSeen;
+
+#define QUOTA_SEEN_RING 512
+
 typedef struct QuotaShared
 {
 	LWLock	   *directory;		/* see LOCKING above */
@@ -206,6 +234,11 @@ typedef struct QuotaShared
 	uint64		event_tail;
 	uint64		events_lost;
 
+	/* ring of answers, the same */
+	uint64		seen_head;
+	uint64		seen_tail;
+	uint64		seen_lost;
+
 	/* notices ring, under notices_lock; the same */
 	uint64		notice_head;
 	uint64		notice_tail;
@@ -213,6 +246,7 @@ typedef struct QuotaShared
 	Latch	   *launcher_latch; /* NULL = not running */
 	QuotaGeneration generations[QUOTA_N_GENERATIONS];
 	QuotaEvent	events[QUOTA_EVENT_RING];
+	QuotaSeen	seen[QUOTA_SEEN_RING];
 	QuotaNotice notices[QUOTA_NOTICE_RING];
 } QuotaShared;
 

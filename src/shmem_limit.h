@@ -250,6 +250,7 @@ typedef struct QuotaPermit
 	int			extender_pid;	/* who moved it last, 0 = that was undone */
 	int64		job;			/* job id, or 0 */
 	uint32		tenant;			/* pinned */
+	char		endpoint[QUOTA_NAME_LEN];	/* of its call; "" = none, or not known */
 	pairingheap_node node;		/* in slot->permits while OPEN or LIVE */
 	/* chains of the transaction that took or marks it; newest first */
 	uint32		taken_next;

@@ -51,7 +51,7 @@
 
 const uint32 state_record_size[N_SAVED] = {
 	sizeof(SavedSlot), sizeof(SavedTenant), sizeof(SavedBucket),
-	sizeof(SavedPermit), sizeof(QuotaEvent)
+	sizeof(SavedPermit), sizeof(QuotaEvent), sizeof(QuotaSeen)
 };
 
 /*
@@ -112,6 +112,7 @@ fill_header(StateHeader *header)
 	header->active_at = quota_shared->active_at;
 	header->permit_serial = pg_atomic_read_u64(&quota_shared->permit_serial);
 	header->events_lost = quota_shared->events_lost;
+	header->seen_lost = quota_shared->seen_lost;
 	for (int i = 0; i < QUOTA_N_GENERATIONS; i++)
 	{
 		QuotaGeneration *g = &quota_shared->generations[i];
@@ -129,6 +130,8 @@ fill_header(StateHeader *header)
 			header->count[SAVED_PERMITS]++;
 	header->count[SAVED_EVENTS] =
 		(uint32) (quota_shared->event_head - quota_shared->event_tail);
+	header->count[SAVED_SEEN] =
+		(uint32) (quota_shared->seen_head - quota_shared->seen_tail);
 }
 
 /* Writes all slots. */
@@ -205,6 +208,14 @@ put_events(Writer *writer)
 			sizeof(QuotaEvent));
 }
 
+/* Writes the answers of providers that no worker has written. */
+static void
+put_seen(Writer *writer)
+{
+	for (uint64 i = quota_shared->seen_tail; i < quota_shared->seen_head; i++)
+		put(writer, &quota_shared->seen[i % QUOTA_SEEN_RING], sizeof(QuotaSeen));
+}
+
 /*
  * Writes the file after a clean shutdown.  Does not throw for what goes wrong
  * with it: the next start is then as after a crash.
@@ -233,6 +244,7 @@ quota_state_save(int code, Datum arg)
 		put_buckets(&writer);
 		put_permits(&writer);
 		put_events(&writer);
+		put_seen(&writer);
 		FIN_CRC32C(writer.crc);
 		writer.ok = writer.ok &&
 			fwrite(&writer.crc, sizeof(writer.crc), 1, writer.file) == 1;
@@ -331,7 +343,8 @@ check(State *state, uint64 length)
 	if (header->count[SAVED_SLOTS] > (uint32) quota_max_providers ||
 		header->count[SAVED_TENANTS] > (uint32) quota_max_tenants ||
 		header->count[SAVED_BUCKETS] > (uint32) quota_max_buckets ||
-		header->count[SAVED_EVENTS] > QUOTA_EVENT_RING)
+		header->count[SAVED_EVENTS] > QUOTA_EVENT_RING ||
+		header->count[SAVED_SEEN] > QUOTA_SEEN_RING)
 		return "a table is too small now";
 
 	for (int i = 0; i < N_SAVED; i++)

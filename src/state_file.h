@@ -45,6 +45,7 @@ enum StateRecord
 	SAVED_BUCKETS,
 	SAVED_PERMITS,
 	SAVED_EVENTS,
+	SAVED_SEEN,
 	N_SAVED
 };
 
@@ -64,6 +65,7 @@ typedef struct StateHeader
 	ClockStamp	active_at;
 	uint64		permit_serial;
 	uint64		events_lost;
+	uint64		seen_lost;
 	uint64		number[QUOTA_N_GENERATIONS];	/* of the change counters, */
 	uint64		deleted_ns[QUOTA_N_GENERATIONS];	/* and last deletions */
 	QuotaClockSave clock;

@@ -221,6 +221,17 @@ restore_events(const State *state)
 	quota_shared->events_lost = state->header->events_lost;
 }
 
+/* The same. */
+static void
+restore_seen(const State *state)
+{
+	for (uint32 i = 0; i < state->header->count[SAVED_SEEN]; i++)
+		get(state, SAVED_SEEN, i, &quota_shared->seen[i]);
+	quota_shared->seen_tail = 0;
+	quota_shared->seen_head = state->header->count[SAVED_SEEN];
+	quota_shared->seen_lost = state->header->seen_lost;
+}
+
 /* See state_file.h. */
 void
 state_restore(State *state)
@@ -246,6 +257,7 @@ state_restore(State *state)
 	restore_buckets(state);
 	restore_permits(state);
 	restore_events(state);
+	restore_seen(state);
 	pfree(state->slots);
 	pfree(state->tenants);
 	pfree(state->buckets);

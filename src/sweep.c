@@ -20,6 +20,7 @@
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "event.h"
+#include "seen.h"
 #include "flow.h"
 #include "miscadmin.h"
 #include "pause.h"
@@ -134,7 +135,10 @@ quota_sweep(Oid database, Oid extension)
 			across_tell();
 		}
 	if (all && !OidIsValid(extension))
+	{
 		quota_events_forget(database);
+		seen_forget(database);
+	}
 	return all;
 }
 

@@ -28,7 +28,7 @@
 #include "utils/timestamp.h"
 
 #define BATCH			1000	/* rows looked at in one transaction */
-#define KEPT_EVENTS		100000	/* rows of quota.events, at most */
+#define KEPT_EVENTS		100000	/* rows of quota.events and of quota.feedback, each */
 
 #define MIN_INTERVAL_NS	(10 * QUOTA_NS_PER_S)
 #define MAX_INTERVAL_NS	(3600 * QUOTA_NS_PER_S)
@@ -39,7 +39,7 @@ typedef struct Batch
 	QuotaRelation rel;
 	QuotaRelation pkey;
 	TimestampTz cutoff;			/* what ended before is old */
-	int64		surplus;		/* events up to this id are too many */
+	int64		surplus;		/* rows up to this id are too many */
 	int			looked;			/* rows looked at */
 	bool		met_old;		/* jobs: one of them was created before cutoff */
 	int64		last;			/* id of the last row looked at */
@@ -119,12 +119,12 @@ look(Batch *batch, RowTable *table, int64 position)
 	row_scan_end(scan);
 }
 
-/* Id of the newest event, 0 = none. */
+/* Id of the newest row, 0 = none. */
 static int64
-newest_event(RowTable *events)
+newest(RowTable *table, QuotaRelation pkey)
 {
-	TupleTableSlot *slot = row_slot(events);
-	RowScan    *scan = row_scan_begin(events, QUOTA_REL_EVENTS_PKEY, 0, NULL);
+	TupleTableSlot *slot = row_slot(table);
+	RowScan    *scan = row_scan_begin(table, pkey, 0, NULL);
 	bool		in_progress;
 	int64		id = 0;
 
@@ -245,21 +245,38 @@ trim_jobs(int64 *position, int64 until_ns)
 	return quota_now_ns();
 }
 
+/* Of a table of what happened, whose first columns are those of quota.events. */
+static int64
+trim_happenings(QuotaRelation rel, QuotaRelation pkey, const char *what,
+				int64 until_ns)
+{
+	Batch	   *batch = new_batch(rel, pkey);
+	RowTable   *table = row_open(rel);
+	bool		refused;
+
+	batch->surplus = newest(table, pkey) - KEPT_EVENTS;
+	look(batch, table, 0);
+	refused = batch->n > 0 && is_refused(table, what);
+	row_close(table);
+	if (batch->n == 0 || refused || !delete_batch(batch, until_ns))
+		return next_walk();
+	return quota_now_ns();
+}
+
 /* See trim.h. */
 int64
 trim_events(int64 until_ns)
 {
-	Batch	   *batch = new_batch(QUOTA_REL_EVENTS, QUOTA_REL_EVENTS_PKEY);
-	RowTable   *events = row_open(QUOTA_REL_EVENTS);
-	bool		refused;
+	return trim_happenings(QUOTA_REL_EVENTS, QUOTA_REL_EVENTS_PKEY, "events",
+						   until_ns);
+}
 
-	batch->surplus = newest_event(events) - KEPT_EVENTS;
-	look(batch, events, 0);
-	refused = batch->n > 0 && is_refused(events, "events");
-	row_close(events);
-	if (batch->n == 0 || refused || !delete_batch(batch, until_ns))
-		return next_walk();
-	return quota_now_ns();
+/* See trim.h. */
+int64
+trim_feedback(int64 until_ns)
+{
+	return trim_happenings(QUOTA_REL_FEEDBACK, QUOTA_REL_FEEDBACK_PKEY,
+						   "answers of providers", until_ns);
 }
 
 /* A key that nobody needs any more; so long as its permit is open it is kept. */

@@ -17,6 +17,8 @@
  */
 extern int64 trim_jobs(int64 *position, int64 until_ns);
 extern int64 trim_events(int64 until_ns);
+/* of answers of providers, as of events */
+extern int64 trim_feedback(int64 until_ns);
 /* keys of calls that are old, and whose permit is not open */
 extern int64 trim_old_keys(int64 until_ns);
 

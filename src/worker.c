@@ -38,6 +38,7 @@
 
 #include "clock.h"
 #include "event.h"
+#include "seen.h"
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
@@ -168,7 +169,8 @@ wanted_at(uint32 index, int64 now_ns, Order *order)
 		order->extension = slot->extension;
 	}
 	LWLockRelease(&slot->lock);
-	if (is_database && at_ns > now_ns && quota_events_pending(order->database))
+	if (is_database && at_ns > now_ns &&
+		(quota_events_pending(order->database) || seen_pending(order->database)))
 		at_ns = now_ns;
 	return at_ns;
 }

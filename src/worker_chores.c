@@ -37,6 +37,7 @@
 #include "pgstat.h"
 #include "row_role.h"
 #include "rules.h"
+#include "seen.h"
 #include "shed.h"
 #include "storage/lock.h"
 #include "trim.h"
@@ -65,6 +66,7 @@ typedef struct Run
 	Oid			extension;
 	int64		until_ns;		/* real time: end of the chore's turn */
 	EventBatch	events;			/* written by the open transaction */
+	SeenBatch	seen;			/* the same */
 	NoticeBatch notices;		/* sent by it */
 	CreditWalk	holds;
 	bool		failed;			/* some chore did */
@@ -113,6 +115,14 @@ write_events(Run *run)
 							  run->events.lost));
 	/* a new event calls a worker by itself */
 	return run->events.n < EVENT_BATCH ? QUOTA_NEVER : quota_now_ns();
+}
+
+/* See seen.h. */
+static int64
+write_answers(Run *run)
+{
+	/* a new answer calls a worker by itself */
+	return seen_write(&run->seen) ? quota_now_ns() : QUOTA_NEVER;
 }
 
 /* See notify.h. */
@@ -207,6 +217,13 @@ trim_old_events(Run *run)
 
 /* See trim.h. */
 static int64
+trim_answers(Run *run)
+{
+	return trim_feedback(run->until_ns);
+}
+
+/* See trim.h. */
+static int64
 trim_keys(Run *run)
 {
 	return trim_old_keys(run->until_ns);
@@ -247,11 +264,13 @@ static const struct
 	{keep_marks, "logging ahead for slow limits"},
 	{tell_shed, "telling of refused jobs"},
 	{write_events, "writing events"},
+	{write_answers, "writing answers of providers"},
 	{send_notices, "telling of finished jobs"},
 	{expire_holds, "expiring holds"},
 	{fold_ledger, "folding the ledger"},
 	{reclaim, "reclaiming memory"},
 	{trim_old_events, "trimming events"},
+	{trim_answers, "trimming answers of providers"},
 	{trim_keys, "trimming keys of calls"},
 	{trim_finished, "trimming jobs"},
 };
@@ -279,6 +298,7 @@ run_once(Run *run, int which, int64 *next_ns)
 	Guard		state;
 
 	memset(&run->events, 0, sizeof(run->events));
+	memset(&run->seen, 0, sizeof(run->seen));
 	run->notices.end = 0;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
@@ -296,11 +316,14 @@ run_once(Run *run, int which, int64 *next_ns)
 	if (state == GUARD_GONE && !OidIsValid(get_extension_oid("quota", true)))
 	{
 		quota_events_forget(MyDatabaseId);
+		seen_forget(MyDatabaseId);
 		notify_forget(MyDatabaseId);
 	}
 	CommitTransactionCommand();
 	if (run->events.n > 0 || run->events.lost > 0)
 		quota_events_done(MyDatabaseId, &run->events);
+	if (run->seen.end > 0)
+		seen_done(MyDatabaseId, &run->seen);
 	if (run->notices.end > 0)
 		notify_done(&run->notices);
 	pgstat_report_stat(true);

@@ -137,12 +137,15 @@ COMMENT ON FUNCTION quota_explain(text, text, text, integer, jsonb, text, text, 
 CREATE FUNCTION quota_settle(
 	permit bigint,
 	billed boolean DEFAULT true,
-	units jsonb DEFAULT NULL)
+	units jsonb DEFAULT NULL,
+	status integer DEFAULT NULL,
+	headers jsonb DEFAULT NULL,
+	latency interval DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'quota_settle'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_settle(bigint, boolean, jsonb) IS
-'The call of this permit is over. Concurrency returns when the transaction commits; units replaces the estimates by true amounts, also of units that were not estimated (those of an allowance only if quota_acquire was given units): what is less returns at commit (of a rate what has not refilled meanwhile), what is more is charged at once, without asking, credits exactly, unless their limit says otherwise (quota.limits.settle_over), and a rate as a debt of at most what the limit allows in one period, or its capacity if that is more; of what exceeds that nothing is charged; billed = false returns its credits, never its rate tokens: the provider counted the call. A NULL permit is that of a call with nothing to settle: nothing happens. units are per call of the permit. Settling a call of which credits were held again, as it was settled before, changes nothing. Errors: 55000 the permit is not open, or was settled otherwise, or has expired and a limit does not charge it late (quota.limits.settle_late); 22023 a limit refuses more than was held; 55P03 another transaction settles it; 22004 NULL billed; 22023 malformed units.';
+COMMENT ON FUNCTION quota_settle(bigint, boolean, jsonb, integer, jsonb, interval) IS
+'The call of this permit is over. Concurrency returns when the transaction commits; units replaces the estimates by true amounts, also of units that were not estimated (those of an allowance only if quota_acquire was given units): what is less returns at commit (of a rate what has not refilled meanwhile), what is more is charged at once, without asking, credits exactly, unless their limit says otherwise (quota.limits.settle_over), and a rate as a debt of at most what the limit allows in one period, or its capacity if that is more; of what exceeds that nothing is charged; billed = false returns its credits, never its rate tokens: the provider counted the call. A NULL permit is that of a call with nothing to settle: nothing happens. units are per call of the permit. status, headers and latency say what the provider answered, as in quota_report, for the permit''s tenant, provider and endpoint (of one without a permit, or restored after a crash, nothing is known: use quota_report); that acts at once and is not undone by a rollback, and what goes wrong with it is a warning. Settling a call of which credits were held again, as it was settled before, changes nothing. Errors: 55000 the permit is not open, or was settled otherwise, or has expired and a limit does not charge it late (quota.limits.settle_late); 22023 a limit refuses more than was held; 55P03 another transaction settles it; 22004 NULL billed; 22023 malformed units, latency out of range.';
 
 CREATE FUNCTION quota_release(permit bigint, n integer DEFAULT NULL)
 RETURNS void

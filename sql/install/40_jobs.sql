@@ -254,32 +254,34 @@ COMMENT ON FUNCTION quota_dequeue(text[], int, text, interval, boolean, boolean)
 'The same for several providers: one job of each in turn, in the order given, until there are max_jobs or none has any that may run; with same_endpoint, one batch of the first that has any. An empty array, NULL in it or a provider named twice is an error.';
 
 CREATE FUNCTION quota_complete(id bigint, attempt int, result jsonb DEFAULT NULL,
-	units jsonb DEFAULT NULL)
+	units jsonb DEFAULT NULL, headers jsonb DEFAULT NULL, latency interval DEFAULT NULL)
 	RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_complete';
-COMMENT ON FUNCTION quota_complete(bigint, int, jsonb, jsonb) IS
-'Ends a job: succeeded. units are what it really used, where that differs from what was charged; in the provider''s share_unit they also correct, at commit, what the tenant''s share was charged. Throws 55000 when the lease of (id, attempt) is over. As arrays are taken too, parameters without a type leave it open which form is meant (42725): name the arguments, quota_complete(id => $1, attempt => $2), or cast the first one.';
+COMMENT ON FUNCTION quota_complete(bigint, int, jsonb, jsonb, jsonb, interval) IS
+'Ends a job: succeeded. units are what it really used, where that differs from what was charged; in the provider''s share_unit they also correct, at commit, what the tenant''s share was charged. headers and latency are those of the answer, a success, which is taken in as by quota_report if one of them is given. Throws 55000 when the lease of (id, attempt) is over. As arrays are taken too, parameters without a type leave it open which form is meant (42725): name the arguments, quota_complete(id => $1, attempt => $2), or cast the first one.';
 
 CREATE FUNCTION quota_complete(ids bigint[], attempts int[], results jsonb[] DEFAULT NULL,
-	units jsonb[] DEFAULT NULL)
+	units jsonb[] DEFAULT NULL, headers jsonb DEFAULT NULL, latency interval DEFAULT NULL)
 	RETURNS text[]
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_complete_array';
-COMMENT ON FUNCTION quota_complete(bigint[], int[], jsonb[], jsonb[]) IS
+COMMENT ON FUNCTION quota_complete(bigint[], int[], jsonb[], jsonb[], jsonb, interval) IS
 'The same for many jobs; the arrays have one element for each (results and units may be left out, and have NULLs). Returns for each, in the same order: succeeded; stale, the lease of (id, attempt) is over, as it is for the second of two equal elements, and nothing was changed; busy, another transaction has a row of the job: try that one again. Waits for nobody; there is no limit on the number of elements. Throws 2202E for arrays of different length, 22004 for NULL in ids or attempts.';
 
 CREATE FUNCTION quota_fail(id bigint, attempt int, error text, status int DEFAULT NULL,
-	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)
+	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true,
+	latency interval DEFAULT NULL)
 	RETURNS text
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail';
-COMMENT ON FUNCTION quota_fail(bigint, int, text, int, jsonb, boolean, boolean) IS
-'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of its class, else its provider, and not before the Retry-After of headers, or, of a status that says to wait (429, 503, 529), when what has nothing left in RateLimit or X-RateLimit headers is reset (headers is a JSON object of header names, in any case, and values, such as {"Retry-After": "30"}, an array where a header has several; at most 366 days are waited for; what is not understood is ignored); failed after max_attempts or with retry => false; cancelled when quota_cancel was called meanwhile. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. Throws 55000 when the lease of (id, attempt) is over. As arrays are taken too, parameters without a type leave it open which form is meant (42725): name the arguments, quota_fail(id => $1, attempt => $2, error => $3), or cast the first one.';
+COMMENT ON FUNCTION quota_fail(bigint, int, text, int, jsonb, boolean, boolean, interval) IS
+'Ends an attempt that failed. Returns the new state: queued when it will be retried, at a random time within the back-off of its class, else its provider, and not before the answer asks for it: by Retry-After, or, where it says to wait (status 429, 503, 529, or a row of quota.answers), when what has nothing left by its headers is reset; at most 366 days; failed after max_attempts or with retry => false; cancelled when quota_cancel was called meanwhile. billed => false returns the credits it held; rate tokens stay spent, as the provider counted the call. If status, headers or latency is given the answer is taken in as by quota_report, with error as its reason: that acts at once and is not undone by a rollback, and what goes wrong with it is a warning. Throws 55000 when the lease of (id, attempt) is over. As arrays are taken too, parameters without a type leave it open which form is meant (42725): name the arguments, quota_fail(id => $1, attempt => $2, error => $3), or cast the first one.';
 
 CREATE FUNCTION quota_fail(ids bigint[], attempts int[], errors text[], statuses int[] DEFAULT NULL,
-	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true)
+	headers jsonb DEFAULT NULL, billed boolean DEFAULT false, retry boolean DEFAULT true,
+	latency interval DEFAULT NULL)
 	RETURNS text[]
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'quota_fail_array';
-COMMENT ON FUNCTION quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean) IS
-'The same for many jobs, such as the items of a batch that the provider refused; ids, attempts, errors and, unless left out, statuses (which may have NULLs) have one element for each, the rest holds for all. Returns for each, in the same order, the new state of the job; or stale or busy, as the array form of quota_complete.';
+COMMENT ON FUNCTION quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean, interval) IS
+'The same for many jobs, such as the items of a batch that the provider refused; ids, attempts, errors and, unless left out, statuses (which may have NULLs) have one element for each, the rest holds for all. The answer counts once for jobs of one tenant, endpoint, class and status. Returns for each, in the same order, the new state of the job; or stale or busy, as the array form of quota_complete.';
 
 CREATE TYPE quota_lease AS (
 	id bigint,
@@ -322,10 +324,10 @@ REVOKE ALL ON FUNCTION
 	quota_enqueue(text, text, jsonb, text, text, jsonb, timestamptz, timestamptz, text, text, text, text, int),
 	quota_dequeue(text, int, text, interval, boolean, boolean),
 	quota_dequeue(text[], int, text, interval, boolean, boolean),
-	quota_complete(bigint, int, jsonb, jsonb),
-	quota_complete(bigint[], int[], jsonb[], jsonb[]),
-	quota_fail(bigint, int, text, int, jsonb, boolean, boolean),
-	quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean),
+	quota_complete(bigint, int, jsonb, jsonb, jsonb, interval),
+	quota_complete(bigint[], int[], jsonb[], jsonb[], jsonb, interval),
+	quota_fail(bigint, int, text, int, jsonb, boolean, boolean, interval),
+	quota_fail(bigint[], int[], text[], int[], jsonb, boolean, boolean, interval),
 	quota_extend_job(bigint, int, interval),
 	quota_extend_job(bigint[], int[], interval),
 	quota_cancel(bigint),

@@ -49,6 +49,8 @@ in( 'app', q{
 	INSERT INTO quota.tenant_limits (tenant, provider, name, amount, burst, multiplier)
 		VALUES ('t', 'p', 'credits', 5000, NULL, NULL), ('t', 'p', 'rate', NULL, NULL, NULL);
 	INSERT INTO quota.costs VALUES ('p', NULL, 'credit', 10), ('p', 'chat', 'token', 1000000000);
+	INSERT INTO quota.answers VALUES ('p', 402, NULL, NULL, 'exhausted', 'account', NULL),
+		(NULL, NULL, 'x-left', NULL, 'remaining', NULL, 'rate');
 
 	-- jobs in every state; "j" names them
 	INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('t', 'q', '"succeeded"');

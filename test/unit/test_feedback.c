@@ -6,6 +6,7 @@
  * providers shows; all values are made up.
  */
 #include "unit.h"
+#include "random.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -666,7 +667,7 @@ UNIT_TEST(a_row_says_what_a_header_is_or_that_it_is_nothing)
 UNIT_TEST(rubbish_is_ignored_and_counted)
 {
 	Sample		s = {200,.headers = {
-		{"Retry-After", "soon"}, {"RateLimit", "\"a\";r=-1, \"b\";r=3"},
+		{"Retry-After", "soon"}, {"RateLimit", "\"b\";r=3, \"a\";r=-1"},
 		{"RateLimit-Policy", "(a b)"}, {"X-RateLimit-Limit", "unlimited"},
 		{"X-RateLimit-Remaining", "-1"}, {"X-RateLimit-Reset", "then"},
 		{"X-RateLimit-Used", "1/2/3"}, {"X-RateLimit-Remaining-Tokens", ""},
@@ -748,6 +749,113 @@ UNIT_TEST(units_as_headers_name_them)
 	}
 }
 
+UNIT_TEST(headers_that_told_something_are_known)
+{
+	FeedbackRule rules[] = {
+		{true, -1, "x-why", "a*", MEANS_CLASS, FEEDBACK_FAILURE, FEEDBACK_CALL, NULL},
+		{true, -1, "x-ratelimit-limit", NULL, MEANS_NOTHING, FEEDBACK_UNKNOWN, FEEDBACK_CALL, NULL}
+	};
+	Sample		s = {200,.headers = {
+		{"Date", "x"}, {"Retry-After", "?"}, {"X-Why", "b"}, {"X-Why", "ab"},
+		{"X-RateLimit-Limit", "1"}, {"X-RateLimit-Used", "1"}}};
+
+	CHECK_EQ(classify(&s).told_by, 2 + 16 + 32);
+	CHECK_EQ(classify_by(&s, rules, 2).told_by, 2 + 8 + 32);
+}
+
+/* ---- limits ---- */
+
+UNIT_TEST(a_reading_is_about_the_limit_that_fits_best)
+{
+	FeedbackLimit limits[] = {
+		{"day", "request", true, DAY, 5000, 5000}, {"minute", "request", true, 60 * S, 100, 100},
+		{"mine", "request", false, 1 * S, 5, 5}, {"in", "input_token", true, 60 * S, 9, 9}
+	};
+	FeedbackReading r = {"", "", NULL, NONE, NONE, NONE, NONE, NONE};
+
+	CHECK_EQ(feedback_limit_of(&r, limits, 4), 1);	/* the shortest */
+	r.window_us = DAY;
+	CHECK_EQ(feedback_limit_of(&r, limits, 4), 0);
+	strcpy(r.of, "minute");		/* a name says more than a window */
+	CHECK_EQ(feedback_limit_of(&r, limits, 4), 1);
+	strcpy(r.unit, "input-tokens");
+	CHECK_EQ(feedback_limit_of(&r, limits, 4), 3);
+	strcpy(r.unit, "images");
+	CHECK_EQ(feedback_limit_of(&r, limits, 4), -1);
+	r.limit_name = "mine";		/* a row says most, of any limit */
+	CHECK_EQ(feedback_limit_of(&r, limits, 4), 2);
+	r.limit_name = "other";
+	CHECK_EQ(feedback_limit_of(&r, limits, 4), -1);
+	CHECK_EQ(feedback_limit_of(&r, limits, 0), -1);
+}
+
+static int64_t
+excess(int64_t said_limit, int64_t remaining, int64_t capacity, int64_t level)
+{
+	FeedbackReading r = {"", "", NULL, said_limit, remaining, NONE, NONE, NONE};
+	FeedbackLimit l = {"l", "request", true, S, capacity, level};
+
+	return feedback_excess(&r, &l);
+}
+
+UNIT_TEST(what_is_left_lowers_a_level_and_never_raises_it)
+{
+	CHECK_EQ(excess(NONE, NONE, 100, 80), 0);
+	CHECK_EQ(excess(100, NONE, 100, 80), 0);
+	CHECK_EQ(excess(NONE, 90, 100, 80), 0);
+	CHECK_EQ(excess(NONE, 30, 100, 80), 50);
+	CHECK_EQ(excess(100, 30, 100, 80), 50);
+	CHECK_EQ(excess(NONE, 0, 100, 80), 80);
+	CHECK_EQ(excess(NONE, 0, 100, -5), 0);
+	/* with a safety of 0.9: the provider has 30 left, so have we */
+	CHECK_EQ(excess(100, 30, 90, 80), 50);
+	/* a header of a minute, a bucket of a day: 97 were spent, no more */
+	CHECK_EQ(excess(100, 3, 4500, 4450), 47);
+	CHECK_EQ(excess(100, 3, 4500, 4000), 0);
+	/* numbers that contradict each other: nothing was spent */
+	CHECK_EQ(excess(10, 30, 100, 100), 0);
+}
+
+/*
+ * Whatever is said: the level after is the level before or less, is no debt that was
+ * not there, and not below what the provider counts; and what is said once more
+ * changes nothing.
+ */
+UNIT_TEST(lowering_holds_its_bounds_for_any_numbers)
+{
+	for (int i = 0; i < 200000; i++)
+	{
+		int64_t		said = random_below(4) ? random_magnitude(INT64_C(1000000000000001)) : NONE;
+		int64_t		left = random_below(8) ? random_magnitude(INT64_C(1000000000000001)) : NONE;
+		int64_t		capacity = random_magnitude(INT64_C(1000000000000001));
+		int64_t		level = capacity - random_magnitude(2 * capacity + 1);
+		int64_t		off = excess(said, left, capacity, level);
+		int64_t		after = level - off;
+
+		CHECK(off >= 0);
+		CHECK(after >= (level < 0 ? level : 0));
+		CHECK(left == NONE || off == 0 || after >= left);
+		CHECK_EQ(excess(said, left, capacity, after), 0);
+	}
+}
+
+/* Unit by unit: while more is left than they say, and they have counted more. */
+UNIT_TEST(lowering_agrees_with_taking_one_by_one)
+{
+	for (int i = 0; i < 200000; i++)
+	{
+		int64_t		said = random_below(4) ? random_below(30) : NONE;
+		int64_t		left = random_below(30);
+		int64_t		capacity = random_below(40);
+		int64_t		level = capacity - random_below(50);
+		int64_t		model = level;
+
+		while (model > left && (said == NONE || capacity - model < said - left))
+			model--;
+		CHECK_EQ(level - excess(said, left, capacity, level), model);
+	}
+}
+
 UNIT_TEST(long_names_are_cut)
 {
 	char		name[400] = "x-ratelimit-limit";
@@ -807,6 +915,11 @@ main(void)
 	UNIT_RUN(a_reset_is_waited_for_when_nothing_is_left);
 	UNIT_RUN(readings_beyond_the_eighth_are_ignored_and_counted);
 	UNIT_RUN(units_as_headers_name_them);
+	UNIT_RUN(headers_that_told_something_are_known);
+	UNIT_RUN(a_reading_is_about_the_limit_that_fits_best);
+	UNIT_RUN(what_is_left_lowers_a_level_and_never_raises_it);
+	UNIT_RUN(lowering_holds_its_bounds_for_any_numbers);
+	UNIT_RUN(lowering_agrees_with_taking_one_by_one);
 	UNIT_RUN(long_names_are_cut);
 	UNIT_MAIN_END();
 }
