@@ -38,7 +38,8 @@
  *	- A permit that somebody is settling, or gives back calls of, was marked before it
  *	  expired: it is not lost until that has ended; if it is rolled back a hook says so.
  *	- A hold whose permit was extended is judged by the permit, the row may be older;
- *	  that of a job whose permit is not known yet after a crash, by its lease.
+ *	  that of a job whose permit is not known yet after a crash, by its lease.  When
+ *	  that ends nobody tells, so such a hold is looked at every second.
  */
 #include "credit.h"
 
@@ -48,6 +49,12 @@
 #include "permit.h"
 #include "utils/fmgroids.h"
 #include "utils/timestamp.h"
+
+/*
+ * A hold whose permit's end nobody will tell of, and that lives longer than its row
+ * says, as its job has a lease, is looked at again after this.
+ */
+#define LOOK_AGAIN_US USECS_PER_SEC
 
 /* See credit.h. */
 void
@@ -190,7 +197,9 @@ put_down(const QuotaTerm *term, const Lapse *lapse)
 		b->lapsed = lapse->sum;
 		b->lapse_look = false;
 		if (lapse->all)
-			b->lapse_look_ns = quota_ns_of_steady(lapse->next_us);
+			b->lapse_look_ns = QUOTA_NEVER;
+		if (lapse->next_us != DT_NOEND)
+			b->lapse_look_ns = Min(b->lapse_look_ns, quota_ns_of_steady(lapse->next_us));
 	}
 	LWLockRelease(&slot->lock);
 }
@@ -219,15 +228,17 @@ static bool
 look_at(RowTable *ledger, const QuotaTerm *term, const HoldRow *hold,
 		TimestampTz now_us, Lapse *lapse)
 {
-	if (hold->expires_at > now_us)
-	{
-		if (is_watched(hold->permit))
-			return true;
-		lapse->next_us = hold->expires_at;
-		return false;
-	}
-	if (credit_is_lost(hold->permit, hold->job))
+	TimestampTz again_us = now_us + LOOK_AGAIN_US;
+
+	if (hold->expires_at <= now_us && credit_is_lost(hold->permit, hold->job))
 		lapse->sum += held_of(ledger, term, hold->permit, hold->created_at, lapse);
+	else if (!is_watched(hold->permit))
+	{
+		if (hold->expires_at > now_us)
+			again_us = hold->expires_at;
+		lapse->next_us = Min(lapse->next_us, again_us);
+		return hold->expires_at <= now_us;
+	}
 	return true;
 }
 
