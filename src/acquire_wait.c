@@ -50,13 +50,15 @@ is_hopeless(const QuotaExhausted *e, TimestampTz until_us)
 
 /* There is no use in waiting. */
 static bool
-is_final(const QuotaVerdict *v, int64 until_ns)
+is_final(const QuotaPlan *plan, const QuotaVerdict *v, int64 until_ns)
 {
 	int64		left_ns = until_ns - quota_raw_ns();
 	TimestampTz until_us;
 
 	if (v->granted > 0 || left_ns <= 0 ||
 		(v->limiting < 0 && v->reason != QUOTA_PAUSED))
+		return true;
+	if (plan->fails_exhausted && quota_spent_limit(v) != NULL)
 		return true;
 	until_us = quota_wall_us() + left_ns / QUOTA_NS_PER_US;
 	if (v->reason == QUOTA_PAUSED && v->not_before_us > until_us)
@@ -91,7 +93,7 @@ ask(AcquireWait *w, AcquireAnswer *a, MemoryContext context)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	w->args.ask.provisional = true;
 	acquire_ask(&w->args, a);
-	final = a->stored || is_final(&a->verdict, w->until_ns);
+	final = a->stored || is_final(a->plan, &a->verdict, w->until_ns);
 	if (final && !a->stored && a->verdict.granted == 0 &&
 		a->verdict.reason != QUOTA_SUSPENDED)
 	{

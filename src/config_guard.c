@@ -175,7 +175,7 @@ update_class(Oid *types, Datum *values, const char *flags)
 	if (SPI_execute_with_args("UPDATE quota.classes SET rank = $2, reserve = $3,"
 							  " max_wait = $4, start_within = $5, max_fill = $6,"
 							  " max_attempts = $7, retry_base = $8, retry_max = $9,"
-							  " headroom = $10"
+							  " headroom = $10, on_exhausted = $11"
 							  " WHERE class OPERATOR(pg_catalog.=) $1",
 							  N_CLASSES_COLUMNS, types, values, flags, false,
 							  0) != SPI_OK_UPDATE)

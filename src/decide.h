@@ -60,6 +60,17 @@ typedef struct QuotaVerdict
 	QuotaExhausted exhausted[QUOTA_MAX_TERMS];
 } QuotaVerdict;
 
+/* The first limit that has nothing left in its period, whatever comes back; NULL = none. */
+static inline const QuotaExhausted *
+quota_spent_limit(const QuotaVerdict *v)
+{
+	for (int i = 0; i < v->nexhausted; i++)
+		if (v->exhausted[i].reason == QUOTA_QUOTA_EXHAUSTED &&
+			!v->exhausted[i].may_end_sooner)
+			return &v->exhausted[i];
+	return NULL;
+}
+
 /* What is asked for. */
 typedef struct QuotaAsk
 {

@@ -2,18 +2,22 @@
  * job_bury.c
  *		Ending a job that a claim has found and that will not run any more: its
  *		lease has expired, and no attempt is left, or somebody has asked to cancel
- *		it; or it was not started in time.
+ *		it; or it was not started in time; or an allowance has nothing left for it,
+ *		and its class does not wait (on_exhausted).
  *
  * As in job_take.c, the candidate is locked, and the flow is told before the rows
  * are written.
  */
 #include "job_claim.h"
 
+#include "catalog/pg_type.h"
 #include "flow.h"
 #include "job_deadline.h"
 #include "job_held.h"
 #include "job_history.h"
 #include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/json.h"
 
 /* Somebody has asked to cancel the attempt that was running. */
 static bool
@@ -102,6 +106,32 @@ bury_late(Claimer *c)
 	job_write_late(c->jobs, lanes->job);
 }
 
+/* A job for which an allowance has nothing left. */
+static void
+bury_exhausted(Claimer *c)
+{
+	JobLanes   *lanes = &c->lanes;
+	RowValues	change = row_values(c->jobs);
+	char	   *until = JsonEncodeDateTime(palloc(MAXDATELEN + 1),
+										   TimestampTzGetDatum(c->exhausted_until),
+										   TIMESTAMPTZOID, NULL);
+
+	if (lanes->was_running)
+	{
+		claim_note_expired(c, &change, HAPPENED_EXPIRED);
+		claim_end_permit(lanes);
+	}
+	else
+		job_deadline_touched(lanes->job);
+	if (lanes->returned)
+		row_delete(c->leases, lanes->lease);
+	row_set(&change, JOB_ERROR,
+			CStringGetTextDatum(psprintf("%s: limit \"%s\" has nothing left until %s",
+										 quota_reason_name(QUOTA_QUOTA_EXHAUSTED),
+										 c->exhausted_by, until)));
+	job_write_over(c->jobs, lanes->job, "failed", &change);
+}
+
 /* See job_claim.h. */
 Step
 claim_bury(Claimer *c)
@@ -112,7 +142,9 @@ claim_bury(Claimer *c)
 	turn_uncharge(c);
 	c->buried++;
 	leave_place(c);
-	if (was_running)
+	if (c->exhausted)
+		bury_exhausted(c);
+	else if (was_running)
 		bury_expired(c);
 	else
 		bury_late(c);

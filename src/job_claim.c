@@ -80,6 +80,23 @@ rest(Claimer *c)
 	return STEP_LEFT;
 }
 
+/*
+ * An allowance has nothing left for the candidate, whose class does not wait for more:
+ * it fails.  Who only looks has found something to do.
+ */
+static Step
+fail_exhausted(Claimer *c)
+{
+	if (c->looking)
+	{
+		turn_end(c);
+		return STEP_CLAIMED;
+	}
+	if (c->buried >= MAX_BURIALS)
+		return rest(c);
+	return lanes_lock(&c->lanes) ? claim_bury(c) : STEP_GO_ON;
+}
+
 /* Locks and claims the candidate; STEP_GO_ON when it is not to be had. */
 static Step
 try_candidate(Claimer *c)
@@ -88,6 +105,7 @@ try_candidate(Claimer *c)
 	bool		own = turn_has_own_terms(c);
 	bool		dead = claim_is_dead(lanes);
 
+	c->exhausted = false;
 	if (dead && !c->looking && c->buried >= MAX_BURIALS)
 		return rest(c);
 	/* to be buried it need not be allowed to run */
@@ -100,6 +118,8 @@ try_candidate(Claimer *c)
 
 		if (step != STEP_GO_ON)
 			return step;
+		if (c->exhausted)
+			return fail_exhausted(c);
 		if (!c->charged)
 		{
 			lanes_leave_retries(lanes, c->retry_ns);

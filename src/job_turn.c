@@ -200,6 +200,21 @@ is_over_budget(Claimer *c)
 	return wake_ns > 0;
 }
 
+/* The job is not to wait for the next period of an allowance; locks held. */
+static bool
+must_fail(Claimer *c)
+{
+	const QuotaExhausted *e = c->plan->fails_exhausted
+		? quota_spent_limit(&c->verdict) : NULL;
+
+	if (e == NULL)
+		return false;
+	c->exhausted = true;
+	strlcpy(c->exhausted_by, c->plan->terms[e->term].name, QUOTA_NAME_LEN);
+	c->exhausted_until = e->not_before_us;
+	return true;
+}
+
 /* The decision; locks held. */
 static Step
 decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
@@ -217,7 +232,8 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	ask.flow = c->flow;
 	ask.dry = c->looking;
 	ask.connection = first ? NULL : c->connection;
-	ask.provisional = first && !flow_head_is_plain(c->flow, c->now_ns);
+	ask.provisional = first && (c->plan->fails_exhausted ||
+								!flow_head_is_plain(c->flow, c->now_ns));
 	*result = quota_decide_locked(c->plan, &ask, c->now_ns, c->wall_us,
 								  &c->verdict, what);
 	if (*result != DECIDE_DONE)
@@ -234,6 +250,8 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	/* it ends the batch; whether the flow has to wait is seen at its next turn */
 	if (c->role == QUOTA_BATCH_NEXT)
 		return STEP_LEFT;
+	if (must_fail(c))
+		return STEP_GO_ON;
 	return turn_refused(c, first);
 }
 

@@ -66,6 +66,9 @@ typedef struct Claimer
 	TimestampTz wall_us;
 	int64		lease_ns;
 	bool		charged;		/* for the candidate, or by the cost map */
+	bool		exhausted;		/* it is to fail for want of credits, which */
+	char		exhausted_by[QUOTA_NAME_LEN];	/* this limit has no more of */
+	TimestampTz exhausted_until;	/* before then */
 	int64		retry_ns;		/* refused for its retry budget only: retries
 								 * are looked at again then; 0 = it was not */
 	const char *connection;		/* of the candidate; NULL = none, or not known */

@@ -81,6 +81,51 @@ count_would_refuse(const QuotaPlan *plan, const TermState *states,
 	}
 }
 
+/* A fraction of an allowance is used: an event, once in a period. */
+static void
+tell_reached(const QuotaPlan *plan, QuotaBucket *b, int milli)
+{
+	char		detail[QUOTA_NAME_LEN + 128];
+
+	snprintf(detail, sizeof(detail),
+			 "limit %s: " INT64_FORMAT " of " INT64_FORMAT " used, %d.%03d of it reached",
+			 b->limit_name, b->used - b->lapsed, b->capacity, milli / 1000, milli % 1000);
+	quota_event(MyDatabaseId, "budget_reached", plan->provider, plan->tenant, detail);
+}
+
+/* Tells what an allowance's use has reached since that was told last. */
+static void
+warn(const QuotaPlan *plan, const QuotaTerm *term, QuotaBucket *b)
+{
+	int128		used = (int128) (b->used - b->lapsed) * 1000;
+	int32		reached;
+
+	if (b->warned_us != b->period_start_us)
+		b->warned_milli = 0;
+	b->warned_us = b->period_start_us;
+	reached = b->warned_milli;
+	for (int i = 0; i < term->nwarnings; i++)
+	{
+		int32		milli = term->warn_milli[i];
+
+		if (milli <= b->warned_milli || used < (int128) milli * b->capacity)
+			continue;
+		tell_reached(plan, b, milli);
+		reached = Max(reached, milli);
+	}
+	b->warned_milli = reached;
+}
+
+/* The same for all that the call has drawn on. */
+static void
+warn_all(const QuotaPlan *plan, const TermState *states)
+{
+	for (int i = 0; i < plan->nterms; i++)
+		if (plan->terms[i].nwarnings > 0 && states[i].charged &&
+			!quota_term_is_shadow(&plan->terms[i]))
+			warn(plan, &plan->terms[i], &quota_buckets[states[i].bucket]);
+}
+
 /* See outcome.h. */
 void
 outcome_count(const QuotaPlan *plan, const TermState *states,
@@ -89,7 +134,10 @@ outcome_count(const QuotaPlan *plan, const TermState *states,
 	QuotaTenant *t = &quota_tenants[plan->tenant_index];
 
 	if (v->granted > 0)
+	{
 		t->admitted += v->granted;
+		warn_all(plan, states);
+	}
 	else
 	{
 		t->refused[v->reason]++;

@@ -312,6 +312,7 @@ make_plan(const QuotaCall *call, const PolicyRules *rules,
 
 	source.rank = class_row->rank;
 	source.headroom_milli = class_row->headroom_milli;
+	source.fails_exhausted = class_row->fails_exhausted;
 	source.slot = quota_slot(MyDatabaseId, rules->extension, call->provider);
 	source.database_slot = quota_slot(MyDatabaseId, rules->extension, "");
 

@@ -21,6 +21,8 @@
 #include "stamp.h"
 #include "utils/jsonb.h"
 
+#define QUOTA_MAX_WARNINGS 8	/* fractions of an allowance that are told */
+
 /* One limit that matches the call. */
 typedef struct QuotaTerm
 {
@@ -65,6 +67,8 @@ typedef struct QuotaTerm
 	uint8		mark_id[16];	/* quota.marks.bucket */
 	/* allowance */
 	uint8		account[16];	/* quota.ledger.account */
+	int			nwarnings;		/* fractions that are told, */
+	int32		warn_milli[QUOTA_MAX_WARNINGS]; /* of 1000 */
 	Calendar	calendar;
 	/* a limit of a rate or concurrency that tenants share, each its portion: */
 	bool		is_portioned;
@@ -116,6 +120,7 @@ typedef struct QuotaPlan
 	int64		weight_milli;
 	int			rank;			/* of the class, lower first */
 	int			headroom_milli; /* of the class, of 1000 */
+	bool		fails_exhausted;	/* the class does not wait for another period */
 	int64		max_lifetime_ns;	/* longest of any permit of the provider */
 	const char *share_unit;		/* of the provider */
 	int64		share_cost;		/* of one call in the share unit, >= 1 */

@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "config_calendar.h"
+#include "config_warn.h"
 #include "policy_amount.h"
 #include "policy_answer.h"
 #include "utils/builtins.h"
@@ -146,6 +147,7 @@ read_class(PolicyRules *rules, const ConfigScan *scan)
 	c->rank = config_int32(scan, CLASSES_RANK, 0);
 	c->reserve_milli = times_1000(config_numeric(scan, CLASSES_RESERVE), 0);
 	c->max_fill_milli = times_1000(config_numeric(scan, CLASSES_MAX_FILL), 1000);
+	c->fails_exhausted = strcmp(config_text(scan, CLASSES_ON_EXHAUSTED), "fail") == 0;
 	c->headroom_milli = times_1000(config_numeric(scan, CLASSES_HEADROOM), 0);
 	c->max_wait_ns = span_ns(scan, CLASSES_MAX_WAIT);
 	c->start_within_ns = span_ns(scan, CLASSES_START_WITHIN);
@@ -254,6 +256,7 @@ read_limit(PolicyRules *rules, const ConfigScan *scan)
 	l->enforcement = enforcement_of(config_text(scan, LIMITS_ENFORCEMENT));
 	l->lifetime_ns = config_interval_ns(scan, LIMITS_PERMIT_LIFETIME);
 	l->settle_over = settle_over_of(config_text(scan, LIMITS_SETTLE_OVER));
+	l->nwarnings = config_warn_at(scan, LIMITS_WARN_AT, l->warn_milli);
 	l->late_charges = strcmp(config_text(scan, LIMITS_SETTLE_LATE), "charge_now") == 0;
 	l->young = config_is_young(scan, LIMITS_CREATED_EPOCH);
 	l->changed_ns = config_changed_ns(scan, LIMITS_CHANGED_EPOCH);

@@ -35,6 +35,8 @@ typedef struct PolicyLimit
 	QuotaEnforcement enforcement;
 	SettleOver	settle_over;
 	bool		late_charges;	/* settle_late: calls that come late are charged */
+	int			nwarnings;		/* warn_at: so many, of 1000 */
+	int32		warn_milli[QUOTA_MAX_WARNINGS];
 	bool		has_exempt;		/* some tenant or tier is exempt */
 	int64		lifetime_ns;
 	bool		young;			/* than the last crash */
@@ -111,6 +113,7 @@ typedef struct PolicyClass
 	int32		reserve_milli;	/* reserve times 1000 */
 	int32		max_fill_milli;
 	int32		headroom_milli;
+	bool		fails_exhausted;	/* on_exhausted */
 	int64		max_wait_ns;	/* 0 = none, as for the next */
 	int64		start_within_ns;
 	int64		retry_base_ns;	/* 0 = the provider's, as for the next two */

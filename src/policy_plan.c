@@ -178,6 +178,8 @@ fill_term(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 	t->of_account = limit->account;
 	t->unit_hash = quota_unit_hash(limit->unit);
 	t->lifetime_ns = limit->lifetime_ns;
+	t->nwarnings = limit->nwarnings;
+	memcpy(t->warn_milli, limit->warn_milli, sizeof(t->warn_milli));
 	if (limit->kind == QUOTA_ALLOWANCE)
 		t->calendar = calendar_make(&limit->calendar, limit->name);
 	t->period_ns = limit->period_ns;
@@ -412,6 +414,7 @@ fill_plan(QuotaPlan *plan, const PolicySource *s)
 		: s->tier ? s->tier->weight_milli : 1000;
 	plan->rank = s->rank;
 	plan->headroom_milli = s->headroom_milli;
+	plan->fails_exhausted = s->fails_exhausted;
 	plan->max_lifetime_ns = longest_lifetime(s);
 	plan->share_cost = Max(policy_cost_of(s, s->provider->share_unit), 1);
 	plan->lease_ns = s->provider->lease_ns;

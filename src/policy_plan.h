@@ -18,6 +18,7 @@ typedef struct PolicySource
 	const PolicyTier *tier;		/* NULL if it has no row */
 	int			rank;
 	int			headroom_milli;
+	bool		fails_exhausted;
 	uint32		slot;			/* of the provider */
 	uint32		database_slot;
 	int64		global_deleted_ns;	/* last deletions that may have changed a */

@@ -133,6 +133,8 @@ typedef struct QuotaBucket
 	int64		lapse_look_ns;	/* they are then, too */
 	int64		told_us;		/* allowance: the period whose exhaustion was
 								 * told as an event */
+	int64		warned_us;		/* allowance: the period in which use was told */
+	int32		warned_milli;	/* up to this fraction, of 1000 */
 	int64		soft_told_us;	/* the same for calls admitted all the same, */
 	int64		soft_told_ns;	/* else when that was; 0 = tell the next one */
 	uint64		calendar;		/* allowance: id of the calendar that applied */

@@ -149,6 +149,7 @@ CREATE TABLE quota.classes (
 	retry_base interval,
 	retry_max interval,
 	headroom numeric NOT NULL DEFAULT 0,
+	on_exhausted text NOT NULL DEFAULT 'wait',
 	CONSTRAINT classes_class_length CHECK (pg_catalog.octet_length(class) OPERATOR(pg_catalog.>=) 1
 		AND pg_catalog.octet_length(class) OPERATOR(pg_catalog.<=) 127),
 	CONSTRAINT classes_rank_range CHECK (rank OPERATOR(pg_catalog.>=) 0),
@@ -168,6 +169,7 @@ CREATE TABLE quota.classes (
 	CONSTRAINT classes_retry_max_range CHECK (retry_max OPERATOR(pg_catalog.>) '0'::interval
 		AND retry_max OPERATOR(pg_catalog.>=) coalesce(retry_base, retry_max)
 		AND retry_max OPERATOR(pg_catalog.<=) '1 year'::interval),
+	CONSTRAINT classes_on_exhausted_word CHECK (on_exhausted OPERATOR(pg_catalog.=) ANY (ARRAY['wait', 'fail'])),
 	CONSTRAINT classes_headroom_range CHECK (headroom OPERATOR(pg_catalog.>=) 0::numeric
 		AND headroom OPERATOR(pg_catalog.<=) 1::numeric
 		AND pg_catalog.scale(pg_catalog.trim_scale(headroom)) OPERATOR(pg_catalog.<=) 3)
@@ -183,6 +185,7 @@ COMMENT ON COLUMN quota.classes.max_attempts IS 'Attempts of a job that does not
 COMMENT ON COLUMN quota.classes.retry_base IS 'Instead of the provider''s retry_base; NULL = as the provider says. Above the retry_max of a provider it is refused (23514), unless the class has a retry_max of its own.';
 COMMENT ON COLUMN quota.classes.retry_max IS 'Instead of the provider''s retry_max, also where that provider''s retry_base is above it; NULL = as the provider says.';
 COMMENT ON COLUMN quota.classes.headroom IS 'Part of the capacity of every limit, but for allowances, that calls and jobs of this class leave to classes with less headroom: 0 to 1, at most three decimals. Rounded up to whole units, and never so much that a call would not fit an idle limit; where the capacity is less than two calls, a call is refused instead while one of a class with less headroom was refused within the time in which the limit refills by one call (concurrency: within a second).';
+COMMENT ON COLUMN quota.classes.on_exhausted IS 'What becomes of jobs of this class for which an allowance has nothing left in its period, even if all that is held came back: they wait for the next period, or fail when their turn comes, with the limit and the end of its period as the error. While open holds keep them, they wait until the first of these has ended. quota_acquire_wait of such a class does not wait then either.';
 INSERT INTO quota.classes (class, rank, reserve, max_fill, headroom) VALUES
 	('interactive', 1, 0, 1, 0), ('event', 2, 0, 0.95, 0), ('batch', 3, 0.05, 0.9, 0.1);
 
@@ -205,6 +208,7 @@ CREATE TABLE quota.limits (
 	permit_lifetime interval NOT NULL DEFAULT '60 seconds',
 	settle_over text NOT NULL DEFAULT 'debt',
 	settle_late text NOT NULL DEFAULT 'refuse',
+	warn_at numeric[],
 	created_epoch bigint NOT NULL DEFAULT 0,
 	changed_epoch bigint NOT NULL DEFAULT 0,
 	changed_ns bigint NOT NULL DEFAULT 0,
@@ -256,6 +260,12 @@ CREATE TABLE quota.limits (
 		OR kind OPERATOR(pg_catalog.=) 'allowance'),
 	CONSTRAINT limits_settle_late_word CHECK (settle_late OPERATOR(pg_catalog.=) ANY (ARRAY['refuse', 'charge_now'])),
 	CONSTRAINT limits_settle_late_of_allowance CHECK (settle_late OPERATOR(pg_catalog.=) 'refuse'
+		OR kind OPERATOR(pg_catalog.=) 'allowance'),
+	CONSTRAINT limits_warn_at_range CHECK (pg_catalog.array_position(warn_at, NULL) IS NULL
+		AND 0.001 OPERATOR(pg_catalog.<=) ALL (warn_at)
+		AND 1000::numeric OPERATOR(pg_catalog.>=) ALL (warn_at)
+		AND pg_catalog.cardinality(warn_at) OPERATOR(pg_catalog.<=) 8),
+	CONSTRAINT limits_warn_at_of_allowance CHECK (warn_at IS NULL
 		OR kind OPERATOR(pg_catalog.=) 'allowance')
 ) USING heap;
 ALTER TABLE quota.limits REPLICA IDENTITY FULL;
@@ -279,6 +289,7 @@ COMMENT ON COLUMN quota.limits.enforcement IS 'hard: refuses what it has no room
 COMMENT ON COLUMN quota.limits.permit_lifetime IS 'A permit that nobody settled ends after this time.';
 COMMENT ON COLUMN quota.limits.settle_over IS 'allowance: a call that is settled with more units than were held is charged all of it (debt: what is left may become negative, and blocks further calls until it is not), or no more than was held (cap), or cannot be settled with that (refuse, 22023). As it is when the call is settled. Of other kinds always debt, see quota_settle.';
 COMMENT ON COLUMN quota.limits.settle_late IS 'allowance: a call whose permit has expired cannot be settled (refuse, 55000), or it is charged then, once, what it used, whatever is left, in the period it was admitted in (charge_now); what has returned or stayed spent when it expired counts towards that. All allowances that the call has drawn on must allow it. As it is when the call is settled.';
+COMMENT ON COLUMN quota.limits.warn_at IS 'allowance: fractions of it, such as {0.5,0.8,1}, whose use up to there (holds included) is told as an event of kind budget_reached, each once in a period, by the call that reaches it; what settling or adjusting reaches is told by the next call. At most 8, 0.001 to 1000, in thousandths. A crash of the server in the period may have it told again.';
 COMMENT ON COLUMN quota.limits.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.limits.changed_epoch IS 'Internal: between which crashes the rate last changed.';
 COMMENT ON COLUMN quota.limits.changed_ns IS 'Internal: when the rate last changed, by the clock of rates.';
