@@ -29,10 +29,19 @@ BEGIN
 	DELETE FROM quota.feedback;
 END $$;
 
+-- ends what answers have paused
+CREATE FUNCTION resume() RETURNS bigint LANGUAGE sql AS
+$$ SELECT count(quota_resume(provider, tenant, endpoint, connection, limit_name, account)) FROM quota.stat_pauses $$;
+CREATE VIEW pauses AS SELECT scope, until - quota_clock() AS "for", reason FROM quota.stat_pauses ORDER BY scope;
+
 -- ---- what standards say ----
 SELECT status, quota_report('ans', status) FROM unnest(ARRAY[NULL, 0, 100, 200, 302, 402, 403, 404, 408, 429, 500, 503, 529, 599, 700, -5, 2147483647]) status;
 SELECT * FROM quota.stat_answers WHERE provider LIKE 'ans%' ORDER BY 1;
 SELECT outcome, scope, status, retry_after FROM seen(15);
+-- a 429 that names nobody and no time pauses the provider for its cooldown; overload that names none pauses nothing
+SELECT * FROM pauses;
+SELECT resume();
+SELECT quota_clock_advance('1 min');
 
 -- ---- arguments ----
 \set VERBOSITY sqlstate
@@ -95,9 +104,12 @@ BEGIN;
 SAVEPOINT s;
 SELECT quota_report('ans', 429, 'ans_a', headers => '{"x-ratelimit-remaining": 7}');
 ROLLBACK TO s;
-SELECT remaining FROM quota_peek('ans_a', 'ans', n => 1);
+SELECT level FROM levels WHERE limit_name = 'minute';
 ROLLBACK;
-SELECT remaining FROM quota_peek('ans_a', 'ans', n => 1);
+SELECT level FROM levels WHERE limit_name = 'minute';
+SELECT reason FROM quota_peek('ans_a', 'ans');
+SELECT resume();
+SELECT quota_clock_advance('1 min');
 
 -- ---- what was seen is kept, of a rolled back transaction too ----
 SELECT outcome, scope, status, headers, in_flight, level FROM seen(1);
@@ -106,6 +118,16 @@ SELECT quota_report('ans', 429, 'ans_a', 'chat', '{"Retry-After": "30", "X-RateL
 	latency => '0.25 s', reason => 'slow "down"', attempt => 2);
 SELECT quota_settle(:permit);
 SELECT * FROM seen(1);
+-- the next decision knows: the tenant's calls to this endpoint, no others
+SELECT tenant, endpoint, (quota_peek(tenant, 'ans', endpoint)).reason
+	FROM (VALUES ('ans_a', 'chat'), ('ans_a', 'mail'), ('ans_a', NULL), ('ans_b', 'chat')) v (tenant, endpoint);
+SELECT * FROM pauses;
+-- a shorter one changes nothing, a longer one does
+SELECT quota_report('ans', 429, 'ans_a', 'chat', '{"Retry-After": "10"}');
+SELECT * FROM pauses;
+SELECT quota_report('ans', 429, 'ans_a', 'chat', '{"Retry-After": "0"}'), quota_report('ans', 429, 'ans_a', 'chat', '{"Retry-After": "40"}');
+SELECT * FROM pauses;
+SELECT count(*) FROM seen(3);
 -- as much as fits
 SELECT quota_report('ans', 500, reason => repeat('é', 100), headers => jsonb_build_object('x-ratelimit-reason', repeat('r', 600), 'retry-after', '1'));
 SELECT octet_length(reason), headers FROM seen(1);
@@ -124,6 +146,7 @@ SELECT quota_report('ans', 402, 'ans_a'), quota_report('ans', 403, 'ans_a', 'cha
 	quota_report('ans', 429, 'ans_a', 'chat', '{"X-Why": "daily calls", "X-Day-Left": "12"}'),
 	quota_report('ans', 418, 'ans_a', 'chat');
 SELECT level FROM levels WHERE limit_name = 'day';
+SELECT * FROM pauses;
 SELECT outcome, scope, status, reason, headers FROM seen(6);
 -- told once a minute
 SELECT kind, provider, tenant, detail FROM quota.events WHERE kind = 'account_exhausted';
@@ -136,6 +159,7 @@ SELECT quota_report('ans', 418);
 ROLLBACK;
 SELECT quota_report('ans', 418);
 SELECT count(*) FROM seen(3);
+SELECT resume();
 
 -- ---- the same by quota_settle, quota_complete and quota_fail ----
 CREATE VIEW answers AS SELECT success, rate_limited, overloaded, failure FROM quota.stat_answers WHERE provider = 'ans';
@@ -210,5 +234,7 @@ INSERT INTO quota.answers (provider, status, means, scope, limit_name) VALUES ('
 INSERT INTO quota.answers (provider, header, means, limit_name) VALUES ('ans', 'x-a', 'reason', 'day');
 
 DELETE FROM quota.answers;
-DROP VIEW levels;
+SELECT resume();
+DROP VIEW levels, pauses;
+DROP FUNCTION resume();
 DROP FUNCTION seen(int);

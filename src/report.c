@@ -4,6 +4,7 @@
  *		quota_complete() and quota_fail() are told of it.
  *
  *	  headers, status		->	feedback.c: what kind of answer, whom it concerns
+ *	  what it asks to pause	->	report_pause.c
  *	  what it says is left	->	report_limits.c: buckets are lowered
  *	  what was seen			->	counters of the provider; all but successes go to the
  *								ring of quota.feedback (seen.c)
@@ -146,6 +147,8 @@ take(const Report *report, FeedbackOutcome *outcome)
 	rules = policy_answer_rules(report->call.provider, &nrules);
 	feedback_classify(&answer, rules, nrules, quota_wall_us(), outcome);
 
+	/* first what spares others the same answer */
+	report_pause(report, outcome);
 	/* the background worker is found by the database's slot */
 	(void) quota_slot(MyDatabaseId, quota_catalog()->extension, "");
 	if (report->call.tenant != NULL)

@@ -39,6 +39,11 @@ report_says_anything(const Report *report)
  */
 extern int64 report_try(const Report *report);
 
+/* ---- report_pause.c ---- */
+
+/* Pauses what the answer says to pause.  May throw. */
+extern void report_pause(const Report *report, const FeedbackOutcome *outcome);
+
 /* ---- report_limits.c ---- */
 
 /* Where the limits of the call stand. */
