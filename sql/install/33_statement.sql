@@ -106,7 +106,7 @@ COMMENT ON COLUMN quota.statement_periods.closed IS 'The period is over and its 
 COMMENT ON COLUMN quota.statement_periods.burn_rate IS 'Units an hour that calls spend: spent + held now, less the same at the newest running balance (quota.ledger_folds) that is an hour old or older, or else nothing at the start of the period; divided by the time between. Three decimals; NULL in the first minute, and when the period is over.';
 COMMENT ON COLUMN quota.statement_periods.hours_left IS 'closing / burn_rate: in how many hours it is empty if calls go on like that. 0 = it is empty, NULL = not at all. The period may end before.';
 COMMENT ON VIEW quota.statement IS
-'Entries of each allowance and period in order, with what was left after each. Name tenant, provider, limit_name or period_start in WHERE: then only the entries of those are read.';
+'Entries of each allowance and period in order, with what was left after each; as quota.statement_periods, some ten seconds after the first entry of a period. Name tenant, provider, limit_name or period_start in WHERE: then only the entries of those are read.';
 COMMENT ON COLUMN quota.statement.provider IS 'NULL for a limit across providers or of an account.';
 COMMENT ON COLUMN quota.statement.limit_name IS 'Name of the limit.';
 COMMENT ON COLUMN quota.statement.tenant IS 'Whose allowance it is; NULL = tenants share it.';
