@@ -13,7 +13,8 @@
  *				resume gives: the entry is over at COMMIT, and the row is gone then.
  *	reported	pause_report() makes or prolongs an entry at once, for good: one for
  *				each scope.  A background worker writes the row; what it has not
- *				written when the server crashes, in about a second, is lost.
+ *				written when the server crashes, in about a second, is lost.  A clean
+ *				shutdown keeps the table itself (state.c).
  *
  * Entries of one scope lie beside each other, and the one that ends last counts: so
  * none is shortened by another one, and a rollback takes back just its own.
@@ -280,6 +281,27 @@ pause_make(const PausePlace *place, int64 now_ns)
 	*head = index;
 	pg_atomic_fetch_add_u32(&quota_slots[p->owner].pauses, 1);
 	return index;
+}
+
+/* See pause_table.h.  There is room, unless the table has become smaller: see state.c. */
+void
+pause_restore(const QuotaPause *saved)
+{
+	PausePlace	place = place_of(saved);
+	QuotaPause *head = &quota_pauses[quota_shared->pause_free];
+	uint32		next = head->chain;
+	uint32	   *chain = head_of(&place);
+
+	*head = *saved;
+	pg_atomic_init_u64(&head->seen_ns,
+					   pg_atomic_read_u64((pg_atomic_uint64 *) &saved->seen_ns));
+	pg_atomic_init_u64(&head->over_ns,
+					   pg_atomic_read_u64((pg_atomic_uint64 *) &saved->over_ns));
+	head->chain = *chain;
+	*chain = quota_shared->pause_free;
+	quota_shared->pause_free = next;
+	quota_shared->pauses_used++;
+	pg_atomic_fetch_add_u32(&quota_slots[head->owner].pauses, 1);
 }
 
 /* See pause_table.h. */

@@ -85,6 +85,9 @@ extern uint32 pause_find(const PausePlace *place, int64 id);
 extern uint32 pause_make(const PausePlace *place, int64 now_ns);
 extern void pause_free(uint32 index);
 
+/* Enters one that was saved by a clean shutdown; its slots are those of today. */
+extern void pause_restore(const QuotaPause *saved);
+
 /* An id that no other pause has. */
 extern int64 pause_new_id(void);
 

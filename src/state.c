@@ -51,7 +51,7 @@
 
 const uint32 state_record_size[N_SAVED] = {
 	sizeof(SavedSlot), sizeof(SavedTenant), sizeof(SavedBucket),
-	sizeof(SavedPermit), sizeof(QuotaEvent), sizeof(QuotaSeen)
+	sizeof(SavedPermit), sizeof(QuotaEvent), sizeof(QuotaSeen), sizeof(QuotaPause)
 };
 
 /*
@@ -132,6 +132,8 @@ fill_header(StateHeader *header)
 		(uint32) (quota_shared->event_head - quota_shared->event_tail);
 	header->count[SAVED_SEEN] =
 		(uint32) (quota_shared->seen_head - quota_shared->seen_tail);
+	/* no transaction is open any more */
+	header->count[SAVED_PAUSES] = (uint32) quota_shared->pauses_used;
 }
 
 /* Writes all slots. */
@@ -216,6 +218,15 @@ put_seen(Writer *writer)
 		put(writer, &quota_shared->seen[i % QUOTA_SEEN_RING], sizeof(QuotaSeen));
 }
 
+/* Writes all pauses, as rows say too little of those that are not written or over. */
+static void
+put_pauses(Writer *writer)
+{
+	for (int i = 0; i < pause_places(); i++)
+		if (quota_pauses[i].used)
+			put(writer, &quota_pauses[i], sizeof(QuotaPause));
+}
+
 /*
  * Writes the file after a clean shutdown.  Does not throw for what goes wrong
  * with it: the next start is then as after a crash.
@@ -245,6 +256,7 @@ quota_state_save(int code, Datum arg)
 		put_permits(&writer);
 		put_events(&writer);
 		put_seen(&writer);
+		put_pauses(&writer);
 		FIN_CRC32C(writer.crc);
 		writer.ok = writer.ok &&
 			fwrite(&writer.crc, sizeof(writer.crc), 1, writer.file) == 1;
@@ -344,7 +356,8 @@ check(State *state, uint64 length)
 		header->count[SAVED_TENANTS] > (uint32) quota_max_tenants ||
 		header->count[SAVED_BUCKETS] > (uint32) quota_max_buckets ||
 		header->count[SAVED_EVENTS] > QUOTA_EVENT_RING ||
-		header->count[SAVED_SEEN] > QUOTA_SEEN_RING)
+		header->count[SAVED_SEEN] > QUOTA_SEEN_RING ||
+		header->count[SAVED_PAUSES] > (uint32) pause_places())
 		return "a table is too small now";
 
 	for (int i = 0; i < N_SAVED; i++)

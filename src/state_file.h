@@ -7,6 +7,7 @@
 
 #include "access/xlogdefs.h"
 #include "clock.h"
+#include "pause_table.h"
 #include "shmem.h"
 
 /* Every record of an object starts with the index it had. */
@@ -46,6 +47,7 @@ enum StateRecord
 	SAVED_PERMITS,
 	SAVED_EVENTS,
 	SAVED_SEEN,
+	SAVED_PAUSES,
 	N_SAVED
 };
 

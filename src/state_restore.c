@@ -232,6 +232,21 @@ restore_seen(const State *state)
 	quota_shared->seen_lost = state->header->seen_lost;
 }
 
+/* Puts the pauses back. */
+static void
+restore_pauses(const State *state)
+{
+	for (uint32 i = 0; i < state->header->count[SAVED_PAUSES]; i++)
+	{
+		QuotaPause	saved;
+
+		get(state, SAVED_PAUSES, i, &saved);
+		saved.owner = state->slots[saved.owner];
+		saved.database_slot = state->slots[saved.database_slot];
+		pause_restore(&saved);
+	}
+}
+
 /* See state_file.h. */
 void
 state_restore(State *state)
@@ -256,6 +271,7 @@ state_restore(State *state)
 	restore_tenants(state);
 	restore_buckets(state);
 	restore_permits(state);
+	restore_pauses(state);
 	restore_events(state);
 	restore_seen(state);
 	pfree(state->slots);

@@ -29,7 +29,9 @@ $node->safe_psql(
 	'postgres', q{
 	INSERT INTO quota.tiers (tier) VALUES ('basic');
 	INSERT INTO quota.tenants (tenant, tier) VALUES ('t', 'basic');
-	INSERT INTO quota.providers (provider) SELECT unnest(ARRAY['until', 'lasts', 'open', 'undone', 'free', 'full'])});
+	INSERT INTO quota.providers (provider) SELECT unnest(ARRAY['until', 'lasts', 'open', 'undone', 'free', 'full', 'idle']);
+	INSERT INTO quota.limits (provider, name, amount, period, burst, external)
+		VALUES ('idle', 'rate', 10, '1 min', 10, false)});
 clock_set($node, '2030-01-01 12:00:00+00');
 $node->safe_psql(
 	'postgres', q{
@@ -93,7 +95,12 @@ all_paused('are as they were');
 
 # ---- restarts ----
 
+$node->safe_psql('postgres', "SELECT quota_pause('idle')");
+$node->safe_psql('postgres', "SELECT quota_resume('idle')");
 $node->restart;
+is( psql_value($node, "SELECT reason FROM quota_peek('t', 'idle', n => 10)"),
+	'rate_limited',
+	'a bucket that a pause has left empty is so after a restart');
 clock_set($node, '2030-01-01 12:10:00+00');
 all_paused('outlive a restart');
 crash($node);
