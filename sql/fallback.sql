@@ -1,16 +1,16 @@
 -- What workers may do by themselves: never more together than the limits let through.
 INSERT INTO quota.tiers (tier) VALUES ('fb');
 INSERT INTO quota.providers (provider, account, safety) VALUES ('fb', 'fb_account', 0.9), ('fb_2', 'fb_account', 0.8);
-INSERT INTO quota.limits (provider, name, endpoint, per, unit, kind, amount, period, enforcement) VALUES
-	('fb', 'minute', NULL, '{}', 'request', 'fixed_window', 100, '1 minute', 'hard'),
-	('fb', 'tokens', '/chat*', '{endpoint}', 'token', 'token_bucket', 1000000, '1 hour', 'hard'),
-	('fb', 'second', NULL, '{connection}', 'request', 'sliding_window', 1000, '1 second', 'hard'),
-	('fb', 'flight', NULL, '{}', 'request', 'concurrency', 20, NULL, 'hard'),
-	('fb', 'plan', NULL, '{tenant}', 'request', 'token_bucket', 5, '1 second', 'hard'),
-	('fb', 'hint', NULL, '{}', 'request', 'token_bucket', 5, '1 second', 'soft'),
-	('fb', 'none', NULL, '{}', 'request', 'token_bucket', NULL, '1 second', 'hard'),
-	('fb', 'closed', '/old', '{}', 'request', 'token_bucket', 0, '1 second', 'hard'),
-	('fb', 'credits', NULL, '{}', 'credit', 'allowance', 1000, '1 month', 'hard');
+INSERT INTO quota.limits (provider, name, endpoint, per, unit, kind, amount, period, adaptive, enforcement) VALUES
+	('fb', 'minute', NULL, '{}', 'request', 'fixed_window', 100, '1 minute', false, 'hard'),
+	('fb', 'tokens', '/chat*', '{endpoint}', 'token', 'token_bucket', 1000000, '1 hour', false, 'hard'),
+	('fb', 'adaptive', NULL, '{connection}', 'request', 'sliding_window', 1000, '1 second', true, 'hard'),
+	('fb', 'flight', NULL, '{}', 'request', 'concurrency', 20, NULL, false, 'hard'),
+	('fb', 'plan', NULL, '{tenant}', 'request', 'token_bucket', 5, '1 second', false, 'hard'),
+	('fb', 'hint', NULL, '{}', 'request', 'token_bucket', 5, '1 second', false, 'soft'),
+	('fb', 'none', NULL, '{}', 'request', 'token_bucket', NULL, '1 second', false, 'hard'),
+	('fb', 'closed', '/old', '{}', 'request', 'token_bucket', 0, '1 second', false, 'hard'),
+	('fb', 'credits', NULL, '{}', 'credit', 'allowance', 1000, '1 month', false, 'hard');
 INSERT INTO quota.limits (provider, name, account, amount, period) VALUES (NULL, 'fb contract', 'fb_account', 500, '1 minute');
 SELECT * FROM quota_fallback('fb', 1) ORDER BY limit_name COLLATE "C";
 SELECT limit_name, amount FROM quota_fallback('fb', 7) ORDER BY limit_name COLLATE "C";

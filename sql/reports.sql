@@ -21,11 +21,11 @@ CREATE FUNCTION seen(n int) RETURNS TABLE (tenant text, endpoint text, outcome t
 LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1 .. 600 LOOP
-		EXIT WHEN (SELECT count(*) FROM quota.feedback) >= n;
+		EXIT WHEN (SELECT count(*) FROM quota.feedback f WHERE f.provider LIKE 'ans%') >= n;
 		PERFORM pg_sleep(0.1), pg_stat_clear_snapshot();
 	END LOOP;
 	RETURN QUERY SELECT f.tenant, f.endpoint, f.outcome, f.scope, f.status, f.reason, f.retry_after, f.headers,
-		f.in_flight, f.level, f.attempt, f.latency FROM quota.feedback f ORDER BY id OFFSET 0;
+		f.in_flight, f.level, f.attempt, f.latency FROM quota.feedback f WHERE f.provider LIKE 'ans%' ORDER BY id OFFSET 0;
 	DELETE FROM quota.feedback;
 END $$;
 

@@ -45,6 +45,7 @@ static const char *const relation_names[QUOTA_N_RELATIONS] = {
 	[QUOTA_REL_KEYS] = "keys",
 	[QUOTA_REL_KEYS_PKEY] = "keys_pkey",
 	[QUOTA_REL_KEYS_CREATED] = "keys_created",
+	[QUOTA_REL_BREAKERS] = "breakers",
 	[QUOTA_REL_JOBS] = "jobs",
 	[QUOTA_REL_JOBS_PKEY] = "jobs_pkey",
 	[QUOTA_REL_JOBS_FLOW] = "jobs_flow",

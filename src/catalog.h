@@ -27,6 +27,7 @@ typedef enum QuotaRelation
 	QUOTA_REL_KEYS,
 	QUOTA_REL_KEYS_PKEY,	/* (tenant, provider, key) */
 	QUOTA_REL_KEYS_CREATED, /* (created_at) */
+	QUOTA_REL_BREAKERS,
 	QUOTA_REL_JOBS,
 	QUOTA_REL_JOBS_PKEY,		/* (id) */
 	QUOTA_REL_JOBS_FLOW,		/* (flow, id) */

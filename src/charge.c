@@ -16,6 +16,7 @@
 #include "enforce.h"
 #include "floor.h"
 #include "journal.h"
+#include "learn.h"
 #include "mark.h"
 #include "permit.h"
 #include "spread.h"
@@ -39,7 +40,8 @@ is_of_batch(const QuotaTerm *term, const QuotaAsk *ask)
 static bool
 term_wants_permit(const QuotaTerm *term, const TermState *s, bool *needs)
 {
-	if (s->cost == 0 || quota_is_rate(term->kind) || quota_term_is_shadow(term))
+	if (s->cost == 0 || quota_is_rate(term->kind) ||
+		term->kind == QUOTA_BREAKER || quota_term_is_shadow(term))
 		return false;
 	*needs |= term->kind == QUOTA_ALLOWANCE || !s->over;
 	return true;
@@ -154,6 +156,11 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 
 		if (s->is_first)
 			count_first(s->bucket, n, alone);
+		if (term->kind == QUOTA_BREAKER && s->charged)
+		{
+			learn_took(s->bucket, n, now_ns);
+			continue;
+		}
 		if (!s->charged || s->is_first || (s->cost == 0 && permit == QUOTA_NO_INDEX))
 			continue;
 		if (!charge_term(term, s, is_of_batch(term, ask) ? v->batch_index : permit,

@@ -130,6 +130,7 @@ static void
 stand_behind(const QuotaTerm *term, TermState *s, bool own_line)
 {
 	s->reason = quota_is_rate(term->kind) ? QUOTA_RATE_LIMITED
+		: term->kind == QUOTA_BREAKER ? QUOTA_BREAKER_OPEN
 		: QUOTA_CONCURRENCY_LIMITED;
 	s->level = 0;
 	s->fit = 0;
@@ -172,7 +173,8 @@ static bool
 stops_all(const QuotaPlan *plan, int i, const TermState *s)
 {
 	return is_wide(plan, i) && (s->reason == QUOTA_RATE_LIMITED ||
-								   s->reason == QUOTA_CONCURRENCY_LIMITED);
+								   s->reason == QUOTA_CONCURRENCY_LIMITED ||
+								   s->reason == QUOTA_BREAKER_OPEN);
 }
 
 /* The call is a job that something else keeps, which does not stop others. */

@@ -104,7 +104,7 @@ add_load(Drain *d, const QuotaTerm *term, int64 cost, int64 n, int64 from_ns, bo
 	bool		found;
 	Load	   *load;
 
-	if (cost == 0 || !quota_term_binds(term))
+	if (cost == 0 || term->kind == QUOTA_BREAKER || !quota_term_binds(term))
 		return;
 	load = hash_search(d->loads, &term->key, HASH_ENTER, &found);
 	if (!found)

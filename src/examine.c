@@ -11,6 +11,7 @@
 #include "enforce.h"
 #include "floor.h"
 #include "flow.h"
+#include "learn.h"
 #include "mark.h"
 #include "pause.h"
 #include "permit.h"
@@ -62,6 +63,8 @@ fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
 	else if (quota_is_rate(term->kind))
 		meter_init_drained(&b->meter, &term->meter,
 						   Max(since, term->deleted_ns), now_ns, wall_us);
+	else if (term->kind == QUOTA_BREAKER)
+		breaker_init(&b->breaker, &term->breaker, now_ns);
 	else if (term->kind == QUOTA_CONCURRENCY && !term->starts_full)
 		b->unknown_until_ns = since + plan->max_lifetime_ns;
 }
@@ -125,22 +128,36 @@ resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns,
 	return term->bucket == QUOTA_NO_INDEX ? DECIDE_FULL : DECIDE_DONE;
 }
 
-/* Brings the bucket to now and to the plan's parameters. */
+/*
+ * Brings the bucket to now and to the plan's parameters, and the term to what is used of
+ * an adaptive limit; a call costs so much.
+ */
 static DecideResult
-refresh_bucket(const QuotaPlan *plan, const QuotaTerm *term, int64 now_ns,
+refresh_bucket(const QuotaPlan *plan, QuotaTerm *term, int64 cost, int64 now_ns,
 			   TimestampTz wall_us)
 {
 	QuotaBucket *b = &quota_buckets[term->bucket];
 
 	charge_place(b, plan);
+	if (term->adaptive || b->adaptive.on)
+		learn_adapt(b, term, cost, now_ns);
 	b->capacity = term->capacity;
 	b->scope = term->own ? QUOTA_SCOPE_OWN
 		: term->wide ? QUOTA_SCOPE_WIDE : QUOTA_SCOPE_SHARED;
 	mark_apply(plan->database_slot, term->bucket, term);
 	if (quota_is_rate(b->kind))
 		rules_apply(b, term, &plan->stamp, now_ns, wall_us);
+	else if (b->kind == QUOTA_BREAKER)
+		learn_refresh(term->bucket, term, now_ns);
 	else
 		permit_bucket_expire(term->bucket, now_ns);
+	/* from now on by another part of it; up to now it was by the one before */
+	if (term->adaptive && learn_watch(term->bucket, term, cost, now_ns))
+	{
+		b->capacity = term->capacity;
+		if (quota_is_rate(b->kind))
+			rules_apply(b, term, &plan->stamp, now_ns, wall_us);
+	}
 	/* after a crash the running jobs' permits come with the queue */
 	if (b->unknown_until_ns > 0 && !flow_queue_is_usable(plan->database_slot))
 		return DECIDE_LOAD_QUEUE;
@@ -162,7 +179,7 @@ term_cost(const QuotaTerm *term, const QuotaAsk *ask)
 	if (term->kind == QUOTA_RETRIES)
 		return ask->retry ? 1 : 0;
 	/* a call in flight is one call, whatever it measures */
-	if (term->kind == QUOTA_CONCURRENCY)
+	if (term->kind == QUOTA_CONCURRENCY || term->kind == QUOTA_BREAKER)
 		return ask->batch == QUOTA_BATCH_NEXT ? 0 : term->cost;
 	given = quota_units_of(ask->units, term->unit);
 	return given >= 0 ? given : term->cost;
@@ -176,7 +193,7 @@ static bool
 is_measured_later(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask)
 {
 	if (ask->only_unit != NULL || term->kind == QUOTA_CONCURRENCY ||
-		term->kind == QUOTA_RETRIES)
+		term->kind == QUOTA_RETRIES || term->kind == QUOTA_BREAKER)
 		return false;
 	return ask->units != NULL || (plan->gives_permit && quota_is_rate(term->kind));
 }
@@ -187,6 +204,8 @@ term_level(const QuotaBucket *b, const QuotaTerm *term, int64 now_ns)
 {
 	if (quota_is_rate(b->kind))
 		return meter_level(&b->meter);
+	if (b->kind == QUOTA_BREAKER)
+		return Min(breaker_fit(&b->breaker), term->capacity);
 	if (now_ns < b->unknown_until_ns)
 		return Min(0, term->capacity - b->used);
 	return term->capacity - b->used - b->shadow_used + b->lapsed;
@@ -198,6 +217,8 @@ calls_that_fit(const QuotaBucket *b, const TermState *s, int64 leave)
 {
 	if (quota_is_rate(b->kind))
 		return meter_fit(&b->meter, s->cost, leave);
+	if (b->kind == QUOTA_BREAKER)
+		return breaker_fit(&b->breaker);
 	return Max(s->level - leave, 0) / s->cost;
 }
 
@@ -249,6 +270,20 @@ wait_for_rate(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
 		s->wake_ns = now_ns + wait_ns;
 }
 
+/* The same for a breaker: until probes may go. */
+static void
+wait_for_breaker(const Breaker *breaker, TermState *s, int n, int64 now_ns,
+				 TimestampTz wall_us)
+{
+	int64		opens_ns = breaker_opens_ns(breaker, n);
+
+	s->reason = QUOTA_BREAKER_OPEN;
+	s->wake_ns = opens_ns == BREAKER_NEVER ? QUOTA_NEVER : opens_ns;
+	s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);
+	/* the next outcome may close it */
+	s->may_end_sooner = breaker->state == BREAKER_HALF_OPEN;
+}
+
 /* The same for an allowance: until its period ends, or what is held. */
 static void
 wait_for_allowance(const QuotaBucket *b, TermState *s, int n, int64 now_ns,
@@ -265,6 +300,19 @@ wait_for_allowance(const QuotaBucket *b, TermState *s, int n, int64 now_ns,
 	}
 }
 
+/* So many calls never fit at once, whatever is used of an adaptive limit. */
+static bool
+is_never(const QuotaTerm *term, int64 cost, int n)
+{
+	MeterRules	whole = term->meter;
+
+	if (!quota_is_rate(term->kind))
+		return cost * n > (term->adaptive ? term->whole_capacity : term->capacity);
+	if (term->adaptive)
+		whole.capacity = term->whole_capacity;
+	return !meter_holds(&whole, cost, n);
+}
+
 /* Why and until when n calls don't fit. */
 static void
 explain_refusal(const QuotaPlan *plan, const QuotaTerm *term,
@@ -272,12 +320,15 @@ explain_refusal(const QuotaPlan *plan, const QuotaTerm *term,
 				TimestampTz wall_us)
 {
 	const QuotaBucket *b = &quota_buckets[s->bucket];
-	bool		never = quota_is_rate(term->kind)
-		? !meter_holds(&term->meter, s->cost, n)
-		: s->cost * n > term->capacity;
+	bool		never = is_never(term, s->cost, n);
 
 	s->wake_ns = QUOTA_NEVER;
 	s->not_before_us = DT_NOEND;
+	if (term->kind == QUOTA_BREAKER)
+	{
+		wait_for_breaker(&b->breaker, s, n, now_ns, wall_us);
+		return;
+	}
 	if (quota_is_rate(term->kind))
 		wait_for_rate(plan, term, ask, s, n, now_ns);
 	else if (term->kind == QUOTA_CONCURRENCY)
@@ -333,7 +384,7 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 		return DECIDE_DONE;
 	}
 	if (result == DECIDE_DONE)
-		result = refresh_bucket(plan, term, now_ns, wall_us);
+		result = refresh_bucket(plan, term, s->cost, now_ns, wall_us);
 	if (result == DECIDE_LOAD || result == DECIDE_LOAD_MARK)
 		*what = i;
 	if (result != DECIDE_DONE)

@@ -54,6 +54,10 @@ state_of(const QuotaTerm *term, const TermState *s, int64 needed)
 		return pstrdup("does not apply: the call is a first attempt");
 	if (s->cost == 0)
 		return pstrdup("does not apply: the call costs none of this unit");
+	if (term->kind == QUOTA_BREAKER)
+		return pstrdup(s->would == QUOTA_OK ? "lets calls through"
+					   : s->level > 0 ? "lets fewer probes through"
+					   : "stops calls, as too many have failed");
 	if (s->would == QUOTA_EXCEEDS_CAPACITY)
 		return why_never(term, s->cost, needed);
 	if (term->capacity == 0)

@@ -7,12 +7,14 @@
  * and keeps to it in any interval of one period: all of them together make no more
  * calls in any such interval than the limit lets through.  Parts are rounded down; what
  * is too little to be divided is nothing.  A limit across providers is divided between
- * these as well.  Credits need the ledger.
+ * these as well.  Of an adaptive limit only the floor is sure, and credits need the
+ * ledger.
  *
  * Limits kept by tenant are not the provider's; they are left out.
  */
 #include "args.h"
 
+#include "adaptive.h"
 #include "catalog/pg_type.h"
 #include "config.h"
 #include "funcapi.h"
@@ -71,6 +73,8 @@ put_limit(ReturnSetInfo *result, const PolicyLimit *limit, int64 parts)
 	if (!amount.limited || (limit->per & PER_TENANT) ||
 		limit->enforcement != QUOTA_HARD)
 		return;
+	if (limit->adaptive)
+		amount.per_period = amount.per_period * limit->adaptive_floor_milli / 1000;
 	if (limit->kind == QUOTA_ALLOWANCE)
 		amount.per_period = 0;
 	values[0] = CStringGetTextDatum(limit->name);

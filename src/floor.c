@@ -183,7 +183,7 @@ static bool
 has_headroom(const QuotaPlan *plan, const QuotaTerm *term)
 {
 	return plan->headroom_milli > 0 && quota_term_binds(term) &&
-		term->kind != QUOTA_RETRIES;
+		term->kind != QUOTA_RETRIES && term->kind != QUOTA_BREAKER;
 }
 
 /* Units of the limit that the class leaves behind n calls. */

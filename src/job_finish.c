@@ -35,6 +35,10 @@ finish_read_report(FunctionCallInfo fcinfo, int status, int headers, int latency
 int64
 finish_report(Held *h, int32 attempt, Report *report)
 {
+	/* a success is told where something is learned from that */
+	if (!report_says_anything(report) && report->went_well &&
+		quota_learns(h->names.provider))
+		report->status = HTTP_OK;
 	if (!report_says_anything(report))
 		return 0;
 	report->call.tenant = h->names.tenant;
@@ -76,6 +80,7 @@ quota_complete(PG_FUNCTION_ARGS)
 
 	quota_enter_write("quota_complete()");
 	finish_read_report(fcinfo, -1, 4, 5, &report);
+	report.went_well = true;
 	id = quota_arg_int64(fcinfo, 0, "id", PG_INT64_MIN, PG_INT64_MAX);
 	attempt = quota_arg_int32(fcinfo, 1, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	units = quota_arg_units(fcinfo, 3);

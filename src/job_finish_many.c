@@ -172,6 +172,7 @@ quota_complete_array(PG_FUNCTION_ARGS)
 	memset(&many, 0, sizeof(many));
 	many.items = many_read(fcinfo, &many.n);
 	finish_read_report(fcinfo, -1, 4, 5, &many.report);
+	many.report.went_well = true;
 	many.results = many_optional(fcinfo, 2, "results", JSONBOID, many.n);
 	many.units = many_optional(fcinfo, 3, "units", JSONBOID, many.n);
 	PG_RETURN_ARRAYTYPE_P(finish_all(&many, complete_item));

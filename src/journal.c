@@ -213,6 +213,17 @@ journal_first(uint32 bucket, int64 n, bool alone)
 }
 
 /* See journal.h. */
+void
+journal_probe(uint32 bucket, int64 n, int64 until_ns)
+{
+	JournalRecord *r = journal_append(RECORD_PROBE, bucket);
+
+	pg_atomic_fetch_add_u32(&quota_buckets[bucket].pins, 1);
+	r->u.probe.n = n;
+	r->u.probe.until_ns = until_ns;
+}
+
+/* See journal.h. */
 FairLead *
 journal_lead(uint32 share, uint32 *hint)
 {

@@ -82,6 +82,8 @@ extern void journal_undo(JournalMark mark); /* no lock held */
 extern void journal_take(uint32 bucket, uint32 portion, int64 n, bool alone);
 /* The same for n first attempts, which a retry budget counts. */
 extern void journal_first(uint32 bucket, int64 n, bool alone);
+/* n probes of a breaker, that are out until then: to be given back by an abort. */
+extern void journal_probe(uint32 bucket, int64 n, int64 until_ns);
 /*
  * What fair_lead() is about to move the tag of the share by; it merges by a hint kept
  * by the caller.

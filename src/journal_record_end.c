@@ -202,6 +202,12 @@ journal_undo_record(JournalRecord *r, uint64 parkings)
 				b->shadow_used = Max(b->shadow_used - r->u.shadow.n, 0);
 			pg_atomic_fetch_sub_u32(&b->pins, 1);
 			break;
+		case RECORD_PROBE:
+			b = lock_bucket(r->object);
+			breaker_return(&b->breaker, r->u.probe.n, r->u.probe.until_ns);
+			permit_bucket_opened(r->object, parkings);
+			pg_atomic_fetch_sub_u32(&b->pins, 1);
+			break;
 		case RECORD_LEAD:
 			lock(quota_shares[r->object].entry.owner);
 			flow_apply_unlead(r->object, &r->u.lead);
@@ -284,6 +290,7 @@ journal_commit_record(JournalRecord *r)
 			pg_atomic_fetch_sub_u32(&quota_buckets[r->object].pins, 1);
 			break;
 		case RECORD_SHADOW:
+		case RECORD_PROBE:
 			pg_atomic_fetch_sub_u32(&quota_buckets[r->object].pins, 1);
 			break;
 		case RECORD_ADJUST:

@@ -14,6 +14,7 @@ typedef enum JournalRecordType
 	RECORD_TAKE,				/* rate: units taken */
 	RECORD_ADJUST,				/* allowance: units taken now or given later */
 	RECORD_SHADOW,				/* shadow allowance: units counted */
+	RECORD_PROBE,				/* breaker: calls that try it */
 	RECORD_LEAD,				/* a share's tag: moved by direct calls */
 	RECORD_CLAIM,				/* a job */
 	RECORD_EXTEND,				/* a permit's later end */
@@ -56,6 +57,11 @@ typedef struct JournalRecord
 			int64		n;
 			int64		period_us;
 		}			shadow;
+		struct
+		{
+			int64		n;
+			int64		until_ns;	/* given back then at the latest */
+		}			probe;
 		struct
 		{
 			JournalClaim claim;

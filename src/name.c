@@ -17,6 +17,7 @@ static const char *const reason_names[] = {
 	[QUOTA_CLASS_RESERVED] = "class_reserved",
 	[QUOTA_RETRY_BUDGET] = "retry_budget",
 	[QUOTA_PAUSED] = "paused",
+	[QUOTA_BREAKER_OPEN] = "breaker_open",
 	[QUOTA_EMPTY] = "empty",
 	[QUOTA_SCHEDULED] = "scheduled",
 	[QUOTA_UNCONFIGURED] = "unconfigured",
@@ -30,6 +31,7 @@ static const char *const kind_names[] = {
 	[QUOTA_RETRIES] = "retry_budget",
 	[QUOTA_CONCURRENCY] = "concurrency",
 	[QUOTA_ALLOWANCE] = "allowance",
+	[QUOTA_BREAKER] = "breaker",
 };
 
 static const char *const enforcement_names[] = {

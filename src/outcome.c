@@ -61,6 +61,8 @@ count_refusal(const QuotaPlan *plan, const TermState *states, const QuotaVerdict
 		QuotaBucket *b = &quota_buckets[states[e->term].bucket];
 
 		b->refused++;
+		if (b->adaptive.on)
+			adaptive_want(&b->adaptive);
 		if (e->reason == QUOTA_QUOTA_EXHAUSTED)
 			tell_exhausted(plan, e, b);
 	}

@@ -15,6 +15,8 @@
 
 #include "quota.h"
 
+#include "adaptive.h"
+#include "breaker.h"
 #include "calendar.h"
 #include "meter.h"
 #include "portion.h"
@@ -61,6 +63,18 @@ typedef struct QuotaTerm
 	int64		changed_ns;
 	int64		deleted_ns;		/* >= changed_ns */
 	int64		lifetime_ns;	/* of permits */
+	BreakerRules breaker;		/* of one */
+	/*
+	 * Adaptive: capacity, amount, reserve and the meter's rate and capacity are the part
+	 * of these that is used, as of the last look at the bucket (learn.c).
+	 */
+	bool		adaptive;
+	AdaptiveRules adaptation;
+	int64		whole_capacity;
+	int64		whole_amount;
+	int64		whole_reserve;
+	BucketRate	whole_rate;
+	uint8		meant_by;		/* FeedbackScope of answers that mean such a limit */
 	/* slow */
 	int64		emptied_ns;		/* until then units may have been taken that no mark
 								 * knows; PG_INT64_MIN = never */
@@ -109,6 +123,7 @@ typedef struct QuotaPlan
 	bool		across;			/* some term is of the database slot */
 	bool		gives_permit;	/* some term wants calls to be settled */
 	bool		budgets_retries;	/* some term is of QUOTA_RETRIES */
+	bool		learns;			/* some term from how calls end */
 	QuotaKey	tenant_key;		/* QUOTA_SPACE_TENANT */
 	uint32		tenant_index;	/* where it was last found; verify */
 	QuotaKey	share_key;
@@ -254,6 +269,9 @@ typedef struct QuotaJobPolicy
  */
 extern const char *quota_notify_channel(const char *provider);
 extern bool quota_notifies(void);
+
+/* A breaker or an adaptive limit learns from how calls to the provider end. */
+extern bool quota_learns(const char *provider);
 
 /* Neither name need have a row.  May throw when out of memory. */
 extern QuotaJobPolicy quota_job_policy(const char *provider,

@@ -56,6 +56,16 @@ quota_notify_channel(const char *provider)
 	return p ? p->notify_channel : NULL;
 }
 
+/* See policy.h. */
+bool
+quota_learns(const char *provider)
+{
+	const PolicyRules *rules = policy_rules();
+	const PolicyProvider *p = policy_find(rules->providers, provider);
+
+	return p != NULL && (p->learns || rules->adaptive_across);
+}
+
 /* ---- rules of jobs ---- */
 
 /* What has no row, though its table is not empty. */

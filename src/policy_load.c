@@ -120,6 +120,8 @@ read_provider(PolicyRules *rules, const ConfigScan *scan)
 	p->per_used = 0;
 	p->limits = NIL;
 	p->costs = NIL;
+	p->breakers = NIL;
+	p->learns = false;
 }
 
 /* A row of quota.tiers. */
@@ -258,6 +260,11 @@ read_limit(PolicyRules *rules, const ConfigScan *scan)
 	l->settle_over = settle_over_of(config_text(scan, LIMITS_SETTLE_OVER));
 	l->nwarnings = config_warn_at(scan, LIMITS_WARN_AT, l->warn_milli);
 	l->late_charges = strcmp(config_text(scan, LIMITS_SETTLE_LATE), "charge_now") == 0;
+	l->adaptive = config_bool(scan, LIMITS_ADAPTIVE, false);
+	l->adaptive_floor_milli =
+		(int32) times_1000(config_numeric(scan, LIMITS_ADAPTIVE_FLOOR), 1000);
+	l->adaptive_step_milli =
+		(int32) times_1000(config_numeric(scan, LIMITS_ADAPTIVE_STEP), 1000);
 	l->young = config_is_young(scan, LIMITS_CREATED_EPOCH);
 	l->changed_ns = config_changed_ns(scan, LIMITS_CHANGED_EPOCH);
 	l->remade_ns = config_remade_ns(scan, LIMITS_CHANGED_EPOCH);
@@ -265,11 +272,13 @@ read_limit(PolicyRules *rules, const ConfigScan *scan)
 	if (p)
 	{
 		p->limits = lappend(p->limits, l);
+		p->learns |= l->adaptive;
 		p->per_used |= l->per;
 	}
 	else
 	{
 		rules->across = lappend(rules->across, l);
+		rules->adaptive_across |= l->adaptive;
 		rules->per_used |= l->per;
 	}
 }
@@ -290,6 +299,32 @@ read_cost(PolicyRules *rules, const ConfigScan *scan)
 	c->unit = config_text(scan, COSTS_UNIT);
 	c->cost = config_int64(scan, COSTS_COST, 0);
 	p->costs = lappend(p->costs, c);
+}
+
+/* A row of quota.breakers. */
+static void
+read_breaker(PolicyRules *rules, const ConfigScan *scan)
+{
+	PolicyProvider *p = hash_search(rules->providers,
+									config_text(scan, BREAKERS_PROVIDER),
+									HASH_FIND, NULL);
+	PolicyBreaker *b;
+
+	if (p == NULL)
+		return;
+	b = palloc0(sizeof(PolicyBreaker));
+	b->endpoint = config_text(scan, BREAKERS_ENDPOINT);
+	b->name = b->endpoint ? psprintf("breaker %s", b->endpoint) : "breaker";
+	b->rules.window_ns = config_interval_ns(scan, BREAKERS_WINDOW_TIME);
+	b->rules.open_ns = config_interval_ns(scan, BREAKERS_OPEN_TIME);
+	b->rules.probe_ns = config_interval_ns(scan, BREAKERS_PROBE_TIMEOUT);
+	b->rules.failure_milli =
+		(int32) times_1000(config_numeric(scan, BREAKERS_FAILURE_RATIO), 1000);
+	b->rules.min_calls = config_int32(scan, BREAKERS_MIN_CALLS, 1);
+	b->rules.window_calls = config_int32(scan, BREAKERS_WINDOW_CALLS, 0);
+	b->rules.probes = config_int32(scan, BREAKERS_PROBES, 1);
+	p->breakers = lappend(p->breakers, b);
+	p->learns = true;
 }
 
 /* A row of tier_limits or tenant_limits. */
@@ -383,6 +418,7 @@ read_tables(PolicyRules *rules, Snapshot snapshot)
 	read_all(rules, QUOTA_REL_LIMITS, none, snapshot, read_limit);
 	read_all(rules, QUOTA_REL_COSTS, none, snapshot, read_cost);
 	read_all(rules, QUOTA_REL_ANSWERS, none, snapshot, policy_read_answer);
+	read_all(rules, QUOTA_REL_BREAKERS, none, snapshot, read_breaker);
 	read_all(rules, QUOTA_REL_TIER_LIMITS, none, snapshot, read_tier_limit);
 	read_all(rules, QUOTA_REL_TENANT_LIMITS, QUOTA_REL_TENANT_LIMITS_EXEMPT,
 			 snapshot, read_tenant_exempt);

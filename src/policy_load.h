@@ -39,6 +39,9 @@ typedef struct PolicyLimit
 	int32		warn_milli[QUOTA_MAX_WARNINGS];
 	bool		has_exempt;		/* some tenant or tier is exempt */
 	int64		lifetime_ns;
+	bool		adaptive;
+	int32		adaptive_floor_milli;
+	int32		adaptive_step_milli;
 	bool		young;			/* than the last crash */
 	int64		changed_ns;
 	int64		remade_ns;		/* but for its making, PG_INT64_MIN = not */
@@ -57,6 +60,14 @@ typedef struct PolicyAnswer
 	const char *provider;		/* NULL = all */
 	FeedbackRule rule;
 } PolicyAnswer;
+
+/* A row of quota.breakers. */
+typedef struct PolicyBreaker
+{
+	const char *name;			/* that decisions tell */
+	const char *endpoint;		/* pattern, NULL = all */
+	BreakerRules rules;
+} PolicyBreaker;
 
 /* An override of one limit, of a tier or a tenant. */
 typedef struct PolicyOverride
@@ -95,6 +106,8 @@ typedef struct PolicyProvider
 	int			per_used;		/* ConfigPer bits of limits */
 	List	   *limits;			/* of PolicyLimit */
 	List	   *costs;			/* of PolicyCost */
+	List	   *breakers;		/* of PolicyBreaker */
+	bool		learns;			/* there is one, or an adaptive limit */
 } PolicyProvider;
 
 typedef struct PolicyTier
@@ -131,6 +144,7 @@ typedef struct PolicyRules
 	HTAB	   *tiers;
 	HTAB	   *classes;
 	bool		notifies;		/* some provider has a notify_channel */
+	bool		adaptive_across;	/* some limit of across is adaptive */
 	int			per_used;		/* ConfigPer bits of across */
 	List	   *across;			/* of PolicyLimit */
 	List	   *answers;		/* of PolicyAnswer */

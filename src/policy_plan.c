@@ -19,6 +19,7 @@
 
 #include "config.h"
 #include "error.h"
+#include "feedback.h"
 #include "match.h"
 #include "policy_amount.h"
 #include "policy_cost.h"
@@ -132,7 +133,7 @@ is_wide(const PolicySource *s, const PolicyLimit *limit)
 	if (limit->per != 0 || limit->endpoint != NULL || limit->has_exempt ||
 		limit->enforcement != QUOTA_HARD)
 		return false;
-	return limit->kind == QUOTA_CONCURRENCY ||
+	return limit->kind == QUOTA_CONCURRENCY || limit->kind == QUOTA_BREAKER ||
 		!policy_ever_free(s->provider, limit->unit);
 }
 
@@ -213,6 +214,46 @@ fill_meter(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit,
 		rules->dearest = amount->per_period;
 }
 
+/* Windows in which an adaptive limit is watched; of calls in flight the first. */
+#define ADAPT_FLIGHT_NS		QUOTA_NS_PER_S
+#define ADAPT_MIN_NS		(100 * 1000 * QUOTA_NS_PER_US)
+#define ADAPT_MAX_NS		(60 * QUOTA_NS_PER_S)
+
+/* Of which an adaptive limit uses a part. */
+static void
+fill_adaptive(QuotaTerm *t, const PolicyLimit *limit)
+{
+	AdaptiveRules *r = &t->adaptation;
+	const int	unit = ADAPTIVE_WHOLE / 1000;
+
+	t->adaptive = limit->adaptive && t->capacity > 0;
+	t->whole_capacity = t->capacity;
+	t->whole_amount = t->amount;
+	t->whole_rate = t->meter.rate;
+	r->window_ns = limit->kind == QUOTA_CONCURRENCY ? ADAPT_FLIGHT_NS
+		: Min(Max(limit->period_ns, ADAPT_MIN_NS), ADAPT_MAX_NS);
+	r->cooldown_ns = r->window_ns / 10;
+	r->floor = limit->adaptive_floor_milli * unit;
+	r->start = Max(r->floor, ADAPTIVE_WHOLE / 2);
+	r->step = limit->adaptive_step_milli * unit;
+	r->decrease = ADAPTIVE_WHOLE * 7 / 10;
+}
+
+/* Whom an answer means when it means those that the limit is kept by. */
+static FeedbackScope
+meant_by(const PolicyLimit *limit)
+{
+	bool		endpoint = limit->endpoint != NULL || (limit->per & PER_ENDPOINT);
+
+	if (limit->per & PER_CONNECTION)
+		return FEEDBACK_CONNECTION;
+	if (limit->per & (PER_TENANT | PER_USER | PER_RESOURCE))
+		return endpoint ? FEEDBACK_TENANT_ENDPOINT : FEEDBACK_TENANT;
+	if (endpoint)
+		return FEEDBACK_ENDPOINT;
+	return limit->provider ? FEEDBACK_PROVIDER : FEEDBACK_ACCOUNT;
+}
+
 /* See policy_plan.h. */
 bool
 policy_fill_rules(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
@@ -234,6 +275,9 @@ policy_fill_rules(QuotaTerm *t, const PolicySource *s, const PolicyLimit *limit)
 		fill_meter(t, s, limit, &amount);
 	fill_since(t, s, limit, amount.changed_ns);
 	t->emptied_ns = policy_emptied_ns(s, limit, amount.remade_ns);
+	if (limit->adaptive)
+		fill_adaptive(t, limit);
+	t->meant_by = (uint8) meant_by(limit);
 	return true;
 }
 
@@ -256,6 +300,7 @@ add_limit(Draft *d, const PolicyLimit *limit)
 	fill_term(&t, s, limit);
 	t.cost = cost;
 	fill_portions(&t, s, limit);
+	t.whole_reserve = t.portions.reserve;
 	add_term(d, &t);
 }
 
@@ -324,6 +369,32 @@ add_retry_budgets(Draft *d)
 	add_retry_budget(d, TENANT_RETRY_NAME, PER_TENANT);
 }
 
+/* Adds the term of a circuit breaker, if it matches. */
+static void
+add_breaker(Draft *d, const PolicyBreaker *breaker)
+{
+	const PolicySource *s = d->source;
+	PolicyLimit limit = {0};
+	QuotaTerm	t;
+
+	limit.provider = s->provider->name;
+	limit.name = breaker->name;
+	limit.endpoint = breaker->endpoint;
+	limit.unit = "call";
+	limit.kind = QUOTA_BREAKER;
+	if (!endpoint_matches(&limit, s->call))
+		return;
+
+	init_term(&t);
+	fill_term(&t, s, &limit);
+	t.unit_hash = 0;			/* nobody's: it is not settled by unit */
+	t.cost = 1;
+	t.capacity = t.amount = breaker->rules.probes;
+	t.period_ns = breaker->rules.window_ns;
+	t.breaker = breaker->rules;
+	add_term(d, &t);
+}
+
 /* qsort comparator: the order of locking, then by name. */
 static int
 compare_terms(const void *a, const void *b, void *database_slot)
@@ -351,6 +422,8 @@ draft_terms(Draft *d)
 		add_limit(d, lfirst(lc));
 	add_in_flight(d);
 	add_retry_budgets(d);
+	foreach(lc, d->source->provider->breakers)
+		add_breaker(d, lfirst(lc));
 	qsort_arg(d->terms, d->n, sizeof(QuotaTerm), compare_terms,
 			  &database_slot);
 }
@@ -469,8 +542,9 @@ pack(const Draft *d, MemoryContext context)
 		plan->across |= t->slot == plan->database_slot;
 		plan->nnamed += t->named;
 		plan->budgets_retries |= t->kind == QUOTA_RETRIES;
+		plan->learns |= t->kind == QUOTA_BREAKER || t->adaptive;
 		plan->gives_permit |= t->cost > 0 && !quota_is_rate(t->kind) &&
-			!quota_term_is_shadow(t);
+			t->kind != QUOTA_BREAKER && !quota_term_is_shadow(t);
 	}
 	return plan;
 }

@@ -43,6 +43,7 @@ typedef enum QuotaReason
 	QUOTA_CLASS_RESERVED,		/* what is left is for other classes */
 	QUOTA_RETRY_BUDGET,			/* too many calls are retries */
 	QUOTA_PAUSED,				/* by hand, or as the provider asked for */
+	QUOTA_BREAKER_OPEN,			/* a circuit breaker stops them */
 	/* reasons only a flow can have */
 	QUOTA_EMPTY,				/* no ready job */
 	QUOTA_SCHEDULED,			/* only jobs whose time has not come */
@@ -60,7 +61,8 @@ typedef enum QuotaKind
 	QUOTA_RETRIES,				/* no row's: what a provider says of retries */
 	/* of others */
 	QUOTA_CONCURRENCY,
-	QUOTA_ALLOWANCE
+	QUOTA_ALLOWANCE,
+	QUOTA_BREAKER				/* a row of quota.breakers */
 } QuotaKind;
 
 /* Its buckets are meters (meter.h), of which takes return as tokens do. */

@@ -29,6 +29,7 @@
  */
 #include "floor.h"
 #include "flow.h"
+#include "learn.h"
 #include "mark.h"
 #include "miscadmin.h"
 #include "permit.h"
@@ -59,13 +60,19 @@ is_kept_by_row(QuotaBucket *b)
 static bool
 is_idle(QuotaBucket *b, int64 now_ns)
 {
-	if (pg_atomic_read_u32(&b->pins) > 0 || b->portions.waiting > 0)
+	if (pg_atomic_read_u32(&b->pins) > 0 || learn_needs(b, now_ns) ||
+		 b->portions.waiting > 0)
 		return false;
 	if (quota_is_rate(b->kind))
 	{
 		rules_settle(b, now_ns, quota_wall_us());
 		/* its row is the worker's to free, or, of this database, mark_free_rows()'s */
 		return meter_is_full(&b->meter) && !is_kept_by_row(b);
+	}
+	if (b->kind == QUOTA_BREAKER)
+	{
+		breaker_settle(&b->breaker, now_ns);
+		return breaker_is_idle(&b->breaker);
 	}
 	if (b->kind == QUOTA_CONCURRENCY)
 		return b->used == 0 && b->unknown_until_ns <= now_ns;

@@ -6,6 +6,7 @@
  *	  headers, status		->	feedback.c: what kind of answer, whom it concerns
  *	  what it asks to pause	->	report_pause.c
  *	  what it says is left	->	report_limits.c: buckets are lowered
+ *	  class, scope, latency	->	learn.c: circuit breakers and adaptive limits
  *	  what was seen			->	counters of the provider; all but successes go to the
  *								ring of quota.feedback (seen.c)
  *
@@ -19,6 +20,7 @@
 #include "error.h"
 #include "event.h"
 #include "feedback_headers.h"
+#include "learn.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "policy_answer.h"
@@ -151,10 +153,11 @@ take(const Report *report, FeedbackOutcome *outcome)
 	report_pause(report, outcome);
 	/* the background worker is found by the database's slot */
 	(void) quota_slot(MyDatabaseId, quota_catalog()->extension, "");
-	if (report->call.tenant != NULL)
-		plan = quota_plan_unchecked(&report->call);
-	if (plan != NULL)
+	plan = quota_plan_unchecked(&report->call);
+	if (plan != NULL && report->call.tenant != NULL)
 		levels = report_limits(plan, outcome);
+	if (plan != NULL)
+		learn(plan, outcome, report->latency_us);
 	if (count(quota_slot(MyDatabaseId, quota_catalog()->extension,
 						 report->call.provider), outcome))
 		quota_event(MyDatabaseId, "account_exhausted", report->call.provider,

@@ -17,6 +17,7 @@ typedef struct Report
 	const char *reason;			/* NULL = not said */
 	int			attempt;		/* 0 = not said */
 	int64		latency_us;		/* -1 = not said */
+	bool		went_well;		/* the job's call did, whether or not it was answered */
 } Report;
 
 /*

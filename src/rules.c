@@ -52,6 +52,7 @@
 
 #include "catalog.h"
 #include "clock.h"
+#include "learn.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "worker.h"
@@ -173,7 +174,7 @@ read_rules(const Stale *s, QuotaTerm *term, QuotaStamp *stamp)
 
 /* Step 3: false when the configuration has changed meanwhile. */
 static bool
-apply(const Stale *s, bool found, const QuotaTerm *term, const QuotaStamp *stamp)
+apply(const Stale *s, bool found, QuotaTerm *term, const QuotaStamp *stamp)
 {
 	LWLock	   *lock = &quota_slots[s->owner].lock;
 	QuotaBucket *b = &quota_buckets[s->bucket];
@@ -184,7 +185,10 @@ apply(const Stale *s, bool found, const QuotaTerm *term, const QuotaStamp *stamp
 	there = quota_bucket_is(s->bucket, s->owner, &s->key);
 	current = quota_stamp_is_current(stamp);
 	if (there && current && found)
+	{
+		learn_scale(b, term, 0);
 		rules_apply(b, term, stamp, quota_now_ns(), quota_wall_us());
+	}
 	else if (there && current)
 		b->rules = *stamp;
 	LWLockRelease(lock);

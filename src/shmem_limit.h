@@ -8,6 +8,8 @@
 
 #include "quota.h"
 
+#include "adaptive.h"
+#include "breaker.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
 #include "meter.h"
@@ -107,8 +109,14 @@ typedef struct QuotaBucket
 	uint32		tenant;			/* the tenant charged for this entry, or
 								 * QUOTA_NO_INDEX */
 
-	Meter		meter;			/* of a rate, */
+	union
+	{
+		Meter		meter;		/* of a rate, */
+		Breaker		breaker;
+	};
 	QuotaStamp	rules;			/* and what its rules were made of; see rules.c */
+	Adaptive	adaptive;		/* how much of it is used, and */
+	uint8		meant_by;		/* by which FeedbackScope such limits are meant */
 	QuotaMark	mark;			/* of a slow one */
 
 	int64		used;			/* concurrency: units of permits out;

@@ -23,7 +23,7 @@ typedef struct BucketRow
 	char		tenant[QUOTA_NAME_LEN];
 } BucketRow;
 
-/* Copies one bucket as it is now; false when it is not ours. */
+/* Copies one bucket as it is now; false when it is not ours, or a breaker's. */
 static bool
 copy_bucket(const View *view, uint32 index, BucketRow *row)
 {
@@ -32,6 +32,11 @@ copy_bucket(const View *view, uint32 index, BucketRow *row)
 
 	if (slot == NULL)
 		return false;
+	if (b->kind == QUOTA_BREAKER)
+	{
+		LWLockRelease(&slot->lock);
+		return false;
+	}
 	permit_bucket_expire(index, view->now_ns);
 	row->bucket = *b;
 	row->busy = pg_atomic_read_u32(&b->pins) > pg_atomic_read_u32(&b->waiting_pins);

@@ -209,6 +209,9 @@ CREATE TABLE quota.limits (
 	settle_over text NOT NULL DEFAULT 'debt',
 	settle_late text NOT NULL DEFAULT 'refuse',
 	warn_at numeric[],
+	adaptive boolean NOT NULL DEFAULT false,
+	adaptive_floor numeric NOT NULL DEFAULT 0.1,
+	adaptive_step numeric NOT NULL DEFAULT 0.05,
 	created_epoch bigint NOT NULL DEFAULT 0,
 	changed_epoch bigint NOT NULL DEFAULT 0,
 	changed_ns bigint NOT NULL DEFAULT 0,
@@ -266,7 +269,15 @@ CREATE TABLE quota.limits (
 		AND 1000::numeric OPERATOR(pg_catalog.>=) ALL (warn_at)
 		AND pg_catalog.cardinality(warn_at) OPERATOR(pg_catalog.<=) 8),
 	CONSTRAINT limits_warn_at_of_allowance CHECK (warn_at IS NULL
-		OR kind OPERATOR(pg_catalog.=) 'allowance')
+		OR kind OPERATOR(pg_catalog.=) 'allowance'),
+	CONSTRAINT limits_adaptive_of_rate_or_concurrency CHECK (NOT adaptive
+		OR kind OPERATOR(pg_catalog.<>) 'allowance'),
+	CONSTRAINT limits_adaptive_floor_range CHECK (adaptive_floor OPERATOR(pg_catalog.>=) 0.001
+		AND adaptive_floor OPERATOR(pg_catalog.<=) 1::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(adaptive_floor)) OPERATOR(pg_catalog.<=) 3),
+	CONSTRAINT limits_adaptive_step_range CHECK (adaptive_step OPERATOR(pg_catalog.>=) 0.001
+		AND adaptive_step OPERATOR(pg_catalog.<=) 1::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(adaptive_step)) OPERATOR(pg_catalog.<=) 3)
 ) USING heap;
 ALTER TABLE quota.limits REPLICA IDENTITY FULL;
 COMMENT ON TABLE quota.limits IS 'Limits: a call is admitted when every limit that matches it has room.';
@@ -290,6 +301,9 @@ COMMENT ON COLUMN quota.limits.permit_lifetime IS 'A permit that nobody settled 
 COMMENT ON COLUMN quota.limits.settle_over IS 'allowance: a call that is settled with more units than were held is charged all of it (debt: what is left may become negative, and blocks further calls until it is not), or no more than was held (cap), or cannot be settled with that (refuse, 22023). As it is when the call is settled. Of other kinds always debt, see quota_settle.';
 COMMENT ON COLUMN quota.limits.settle_late IS 'allowance: a call whose permit has expired cannot be settled (refuse, 55000), or it is charged then, once, what it used, whatever is left, in the period it was admitted in (charge_now); what has returned or stayed spent when it expired counts towards that. All allowances that the call has drawn on must allow it. As it is when the call is settled.';
 COMMENT ON COLUMN quota.limits.warn_at IS 'allowance: fractions of it, such as {0.5,0.8,1}, whose use up to there (holds included) is told as an event of kind budget_reached, each once in a period, by the call that reaches it; what settling or adjusting reaches is told by the next call. At most 8, 0.001 to 1000, in thousandths. A crash of the server in the period may have it told again.';
+COMMENT ON COLUMN quota.limits.adaptive IS 'Not for an allowance (23514). How much of the amount is used follows what the provider says; the amount is the most that ever is, and bounds hold for it. It begins with half of it (adaptive_floor, if that is more), and again after a crash. When a window has passed (the period, at least 0.1 and at most 60 seconds; of calls in flight 1 second) in which calls were refused by the limit and none by the provider, it rises by adaptive_step, but at most by a tenth of what it is. When the provider limits, a rate goes back to what had worked if it had just risen, else to 0.7 of what it is (0.95 at first, if that had worked for a window), empty, and rests for a tenth of a window and up to a quarter of that; between what has worked and what has not it then rises by halves, and tries more after 10, 20, 40, then every 80 windows. Of calls that say whom they mean, those that mean what the limit is kept by count, or else the next wider adaptive limits that the call met. Calls in flight follow overload in the same way, and latency: a window twice as slow, or more, than the long average takes it down by that ratio, at most to half. Every change is an event of kind adapted; see quota.stat_adaptive.';
+COMMENT ON COLUMN quota.limits.adaptive_floor IS 'Part of the amount that is used in any case: 0.001 to 1, at most three decimals.';
+COMMENT ON COLUMN quota.limits.adaptive_step IS 'Part of the amount by which it rises: 0.001 to 1, at most three decimals.';
 COMMENT ON COLUMN quota.limits.created_epoch IS 'Internal: between which crashes the row was inserted.';
 COMMENT ON COLUMN quota.limits.changed_epoch IS 'Internal: between which crashes the rate last changed.';
 COMMENT ON COLUMN quota.limits.changed_ns IS 'Internal: when the rate last changed, by the clock of rates.';
@@ -395,6 +409,48 @@ COMMENT ON COLUMN quota.costs.endpoint IS 'The endpoint, as calls name it (not a
 COMMENT ON COLUMN quota.costs.unit IS 'Name of the unit: request, credit, input_token, ...';
 COMMENT ON COLUMN quota.costs.cost IS 'Units of one call, 0 to 1000000000.';
 
+CREATE TABLE quota.breakers (
+	provider text NOT NULL,
+	endpoint text,
+	failure_ratio numeric NOT NULL DEFAULT 0.5,
+	min_calls integer NOT NULL DEFAULT 20,
+	window_time interval NOT NULL DEFAULT '30 seconds',
+	window_calls integer,
+	open_time interval NOT NULL DEFAULT '30 seconds',
+	probes integer NOT NULL DEFAULT 3,
+	probe_timeout interval NOT NULL DEFAULT '60 seconds',
+	CONSTRAINT breakers_key UNIQUE NULLS NOT DISTINCT (provider, endpoint),
+	CONSTRAINT breakers_provider_length CHECK (pg_catalog.octet_length(provider) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(provider) OPERATOR(pg_catalog.<=) 127),
+	CONSTRAINT breakers_endpoint_length CHECK (pg_catalog.octet_length(endpoint) OPERATOR(pg_catalog.>=) 1
+		AND pg_catalog.octet_length(endpoint) OPERATOR(pg_catalog.<=) 119),
+	CONSTRAINT breakers_failure_ratio_range CHECK (failure_ratio OPERATOR(pg_catalog.>=) 0.001
+		AND failure_ratio OPERATOR(pg_catalog.<=) 1::numeric
+		AND pg_catalog.scale(pg_catalog.trim_scale(failure_ratio)) OPERATOR(pg_catalog.<=) 3),
+	CONSTRAINT breakers_min_calls_range CHECK (min_calls OPERATOR(pg_catalog.>=) 1),
+	CONSTRAINT breakers_window_time_range CHECK (window_time OPERATOR(pg_catalog.>=) '1 millisecond'::interval
+		AND window_time OPERATOR(pg_catalog.<=) '1 day'::interval),
+	CONSTRAINT breakers_window_calls_range CHECK (window_calls OPERATOR(pg_catalog.>=) min_calls
+		AND window_calls OPERATOR(pg_catalog.<=) 100),
+	CONSTRAINT breakers_open_time_range CHECK (open_time OPERATOR(pg_catalog.>) '0'::interval
+		AND open_time OPERATOR(pg_catalog.<=) '1 day'::interval),
+	CONSTRAINT breakers_probes_range CHECK (probes OPERATOR(pg_catalog.>=) 1 AND probes OPERATOR(pg_catalog.<=) 10),
+	CONSTRAINT breakers_probe_timeout_range CHECK (probe_timeout OPERATOR(pg_catalog.>) '0'::interval
+		AND probe_timeout OPERATOR(pg_catalog.<=) '1 day'::interval)
+) USING heap;
+ALTER TABLE quota.breakers REPLICA IDENTITY FULL;
+COMMENT ON TABLE quota.breakers IS 'Circuit breakers: when too many calls fail, calls like them are refused as breaker_open for a while; then a few probes go out, and if these succeed all do. A call may match several; each stops what it matches only. What calls came to is learned from quota_report, quota_complete, and quota_settle and quota_fail with a status: failures are answers that say the provider is broken or overloaded, and none; what it rejects or limits says nothing of that. State and outcomes outlive a clean restart; after a crash a breaker is closed. See quota.stat_breakers.';
+COMMENT ON INDEX quota.breakers_key IS 'An endpoint pattern has one breaker.';
+COMMENT ON COLUMN quota.breakers.provider IS 'Calls to this provider.';
+COMMENT ON COLUMN quota.breakers.endpoint IS 'Calls to these endpoints together: a pattern in which * stands for any text, at most 119 bytes; NULL = all calls. Decisions name the breaker by it, as "breaker" and the pattern.';
+COMMENT ON COLUMN quota.breakers.failure_ratio IS 'It opens when this part of the calls in its window failed, or more: 0.001 to 1, at most three decimals; the same of its probes.';
+COMMENT ON COLUMN quota.breakers.min_calls IS 'Calls that must have ended in the window before it may open.';
+COMMENT ON COLUMN quota.breakers.window_time IS 'Calls count that have ended within this time, by the clock of rates and in steps of a tenth of it: 1 millisecond to 1 day.';
+COMMENT ON COLUMN quota.breakers.window_calls IS 'And of these only so many, the last ones: min_calls to 100; NULL = all.';
+COMMENT ON COLUMN quota.breakers.open_time IS 'How long it refuses all calls: above 0 to 1 day.';
+COMMENT ON COLUMN quota.breakers.probes IS 'Calls that may be under way at a time after that, and that decide: 1 to 10.';
+COMMENT ON COLUMN quota.breakers.probe_timeout IS 'A probe of which nothing was reported within this time makes place for another: above 0 to 1 day.';
+
 SELECT pg_catalog.pg_extension_config_dump('quota.tiers', '');
 SELECT pg_catalog.pg_extension_config_dump('quota.tenants', '');
 SELECT pg_catalog.pg_extension_config_dump('quota.providers', '');
@@ -403,4 +459,5 @@ SELECT pg_catalog.pg_extension_config_dump('quota.limits', '');
 SELECT pg_catalog.pg_extension_config_dump('quota.tier_limits', '');
 SELECT pg_catalog.pg_extension_config_dump('quota.tenant_limits', '');
 SELECT pg_catalog.pg_extension_config_dump('quota.costs', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.breakers', '');
 

@@ -208,3 +208,13 @@ ALTER TABLE quota.costs
 	ENABLE ALWAYS TRIGGER quota_truncated;
 COMMENT ON TRIGGER quota_changed ON quota.costs IS 'Makes changes known at commit.';
 COMMENT ON TRIGGER quota_truncated ON quota.costs IS 'Makes changes known at commit.';
+
+CREATE TRIGGER quota_changed AFTER INSERT OR UPDATE OR DELETE ON quota.breakers
+	FOR EACH ROW EXECUTE FUNCTION quota.config_changed();
+CREATE TRIGGER quota_truncated AFTER TRUNCATE ON quota.breakers
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.config_changed();
+ALTER TABLE quota.breakers
+	ENABLE ALWAYS TRIGGER quota_changed,
+	ENABLE ALWAYS TRIGGER quota_truncated;
+COMMENT ON TRIGGER quota_changed ON quota.breakers IS 'Makes changes known at commit.';
+COMMENT ON TRIGGER quota_truncated ON quota.breakers IS 'Makes changes known at commit.';
