@@ -46,6 +46,27 @@ SELECT granted FROM quota_acquire('pause_b', 'pause', n => 10, partial => true);
 SELECT quota_clock_set('2026-05-01 00:02:00+00');
 SELECT granted FROM quota_acquire('pause_b', 'pause', n => 10, partial => true);
 
+-- a leaky bucket, and a bucket whose capacity was lowered after more had been spent: both
+-- begin empty as well, and refill
+INSERT INTO quota.providers (provider, safety) VALUES ('pause_leaky', 1), ('pause_cut', 1);
+INSERT INTO quota.limits (provider, name, kind, amount, period, burst) VALUES
+	('pause_leaky', 'paced', 'leaky_bucket', 10, '1 s', 5), ('pause_cut', 'cut', 'token_bucket', 1, '1 s', 100);
+SELECT granted FROM quota_acquire('pause_a', 'pause_cut', n => 100);
+UPDATE quota.limits SET burst = 10 WHERE provider = 'pause_cut';
+SELECT quota_clock_advance('20 s');
+SELECT remaining FROM quota_peek('pause_a', 'pause_cut');
+SELECT quota_pause(p, duration => '10 s') > 0 AS paused FROM unnest(ARRAY['pause_leaky', 'pause_cut']) AS p;
+SELECT p, a.* FROM unnest(ARRAY['pause_leaky', 'pause_cut']) AS p, pause_asked('pause_a', p) AS a;
+SELECT quota_clock_advance('10 s');
+SELECT p, a.* FROM unnest(ARRAY['pause_leaky', 'pause_cut']) AS p, pause_asked('pause_a', p) AS a;
+SELECT quota_clock_advance('0.3 s');
+SELECT granted FROM quota_acquire('pause_a', 'pause_leaky', n => 5, partial => true);
+SELECT quota_clock_advance('1.7 s');
+SELECT granted FROM quota_acquire('pause_a', 'pause_cut', n => 10, partial => true);
+SELECT quota_clock_advance('1 min');
+SELECT remaining FROM quota_peek('pause_a', 'pause_leaky');
+SELECT remaining FROM quota_peek('pause_a', 'pause_cut');
+
 -- callers are spread behind the end, by what the bucket lets through, none of them early
 SELECT quota_clock_set('2026-05-01 00:10:00+00');
 SELECT quota_pause('pause', duration => '10 s', tenant => 'pause_a') > 0 AS paused;

@@ -256,6 +256,31 @@ bucket_settle(Bucket *b, int64_t now_ns)
 }
 
 /*
+ * Holds no more than if just so many units had been spent at that instant, or at the
+ * settled one if that is sooner, and had refilled since.  What is forgiven stays so.
+ */
+void
+bucket_empty(Bucket *b, int64_t units, int64_t at_ns)
+{
+	Bucket		emptied;
+	wide		more;
+
+	bucket_init_drained(&emptied, b->rate, units, at_ns, b->settled_ns);
+	more = (wide) (emptied.spent - (b->spent - b->excess)) * b->rate.den -
+		emptied.part + (b->part - b->excess_part);
+	if (more <= 0)
+		return;
+	b->spent = b->excess + emptied.spent;
+	b->part = b->excess_part + emptied.part;
+	if (b->part >= b->rate.den)
+	{
+		b->part -= b->rate.den;
+		b->spent--;
+	}
+	BUCKET_ASSERT(sane(b));
+}
+
+/*
  * Changes the rate from the settled instant on.  If that changes the
  * denominator, R and A are rounded up and X down, by less than 1/den each.
  * A whole E stays as it is, so that a full bucket stays full.

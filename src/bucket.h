@@ -77,6 +77,7 @@ extern void bucket_init_full(Bucket *b, BucketRate rate, int64_t capacity,
 extern void bucket_init_drained(Bucket *b, BucketRate rate, int64_t capacity,
 								int64_t drained_ns, int64_t now_ns);
 extern void bucket_settle(Bucket *b, int64_t now_ns);
+extern void bucket_empty(Bucket *b, int64_t units, int64_t at_ns);
 extern void bucket_configure(Bucket *b, BucketRate rate, int64_t capacity,
 							 int64_t switch_ns, int64_t now_ns);
 extern int64_t bucket_level(const Bucket *b);

@@ -190,7 +190,7 @@ rate_wait(const Drain *d, const Load *load, int64 cost)
 	meter_settle(&meter, from_ns,
 				 d->wall_us + (from_ns - d->now_ns) / QUOTA_NS_PER_US);
 	if (load->empty)
-		pause_empty_all(&meter);
+		meter_empty(&meter, from_ns);
 	wait_ns = meter_drain(&meter, cost);
 	return wait_ns >= QUOTA_NEVER - from_ns ? QUOTA_NEVER : from_ns - d->now_ns + wait_ns;
 }

@@ -391,7 +391,7 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 		return result;
 	s->bucket = term->bucket;
 	if (unlikely(pause_seen.any))
-		pause_empty(term, i, &quota_buckets[s->bucket], now_ns);
+		pause_empty(i, &quota_buckets[s->bucket]);
 	s->level = term_level(&quota_buckets[s->bucket], term, now_ns);
 	*what = DECIDE_TABLE_PORTIONS;
 	if (!floor_resolve(plan, term, ask, s))

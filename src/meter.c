@@ -134,6 +134,25 @@ meter_configure(Meter *m, const MeterRules *rules, int64_t switch_ns,
 	}
 }
 
+/* See meter.h. */
+void
+meter_empty(Meter *m, int64_t at_ns)
+{
+	switch ((MeterShape) m->shape)
+	{
+		case METER_BUCKET:
+			bucket_empty(&m->u.bucket, m->u.bucket.capacity, at_ns);
+			break;
+		case METER_PACED:
+			paced_empty(&m->u.paced, at_ns);
+			break;
+		case METER_WINDOW:
+		case METER_SLIDING:
+		case METER_RETRIES:
+			break;
+	}
+}
+
 /* See meter.h; of windows that is so if they are shorter. */
 bool
 meter_is_slower(const Meter *m, const MeterRules *rules)

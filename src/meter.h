@@ -99,6 +99,11 @@ extern void meter_settle(Meter *m, int64_t now_ns, int64_t wall_us);
 extern void meter_configure(Meter *m, const MeterRules *rules,
 							int64_t switch_ns, int64_t now_ns,
 							int64_t wall_us);
+/*
+ * A token or leaky bucket holds no more than if it had been empty at that instant, or
+ * at the settled one if that is sooner; of others nothing changes.
+ */
+extern void meter_empty(Meter *m, int64_t at_ns);
 /* Does more come back by the rules than by those in force? */
 extern bool meter_is_slower(const Meter *m, const MeterRules *rules);
 

@@ -64,6 +64,13 @@ paced_configure(Paced *p, BucketRate rate, int64_t burst, int64_t largest,
 	p->largest = largest;
 }
 
+/* See meter.h. */
+void
+paced_empty(Paced *p, int64_t at_ns)
+{
+	bucket_empty(&p->bucket, p->burst, at_ns);
+}
+
 /* Units of the burst that are left; negative: a debt. */
 int64_t
 paced_level(const Paced *p)

@@ -43,6 +43,7 @@ extern void paced_init_drained(Paced *p, BucketRate rate, int64_t burst,
 extern void paced_configure(Paced *p, BucketRate rate, int64_t burst,
 							int64_t largest, int64_t switch_ns,
 							int64_t now_ns);
+extern void paced_empty(Paced *p, int64_t at_ns);
 extern int64_t paced_level(const Paced *p);
 extern int64_t paced_fit(const Paced *p, int64_t cost, int64_t leave);
 extern int64_t paced_wait(const Paced *p, int64_t cost, int64_t n,

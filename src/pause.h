@@ -119,10 +119,7 @@ pause_look(const QuotaPlan *plan, const char *connection, int64 now_ns,
 }
 
 /* Empties the bucket of the i-th term of what it saved up during a pause. */
-extern void pause_empty(const QuotaTerm *term, int i, QuotaBucket *b, int64 now_ns);
-
-/* A token or leaky bucket holds nothing any more, at the instant that it is settled to. */
-extern void pause_empty_all(Meter *m);
+extern void pause_empty(int i, QuotaBucket *b);
 
 /* The terms have been examined: is the call paused?  Forgets what does not count. */
 extern bool pause_holds(const struct TermState *states);

@@ -69,41 +69,12 @@ note_end(const QuotaPause *p, const QuotaPlan *plan, int64 end_ns, int64 *ends_n
 			ends_ns[i] = Max(ends_ns[i], end_ns);
 }
 
-/* Both kinds of shape begin with it. */
-static Bucket *
-bucket_of(Meter *m)
-{
-	return &m->u.bucket;
-}
-
 /* See pause.h. */
 void
-pause_empty_all(Meter *m)
+pause_empty(int i, QuotaBucket *b)
 {
-	Bucket	   *b = bucket_of(m);
-
-	if (b->spent >= b->capacity)
-		return;
-	b->spent = b->capacity;
-	b->part = 0;
-}
-
-/* See pause.h. */
-void
-pause_empty(const QuotaTerm *term, int i, QuotaBucket *b, int64 now_ns)
-{
-	Bucket	   *bucket = bucket_of(&b->meter);
-	Bucket		emptied;
-
-	if (pause_seen.ended_ns[i] == PG_INT64_MIN)
-		return;
-	bucket_init_drained(&emptied, bucket->rate, bucket->capacity,
-						pause_seen.ended_ns[i], now_ns);
-	if (emptied.spent < bucket->spent ||
-		(emptied.spent == bucket->spent && emptied.part >= bucket->part))
-		return;
-	bucket->spent = emptied.spent;
-	bucket->part = emptied.part;
+	if (pause_seen.ended_ns[i] != PG_INT64_MIN)
+		meter_empty(&b->meter, pause_seen.ended_ns[i]);
 }
 
 /* ---- searching ---- */
@@ -299,8 +270,8 @@ fits_ns(const QuotaTerm *term, int i, const TermState *s, int n)
 	if (end_ns == QUOTA_NEVER)
 		return QUOTA_NEVER;
 	meter = quota_buckets[s->bucket].meter;
-	bucket_settle(bucket_of(&meter), end_ns);
-	pause_empty_all(&meter);
+	meter_settle(&meter, end_ns, 0);
+	meter_empty(&meter, end_ns);
 	wait_ns = meter_wait(&meter, s->cost, n, s->leave);
 	/* what never fits says so itself */
 	return wait_ns >= QUOTA_NEVER - end_ns ? PG_INT64_MIN : end_ns + wait_ns;

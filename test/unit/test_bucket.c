@@ -465,6 +465,42 @@ UNIT_TEST(drained_refills_from_when_it_was_drained)
 	CHECK(bucket_is_full(&b));
 }
 
+/* What counts of what was spent, in 1/den. */
+static wide
+counted(const Bucket *b)
+{
+	return (wide) (b->spent - b->excess) * b->rate.den - b->part + b->excess_part;
+}
+
+UNIT_TEST(emptied_holds_the_less_of_both)
+{
+	for (int i = 0; i < 100000; i++)
+	{
+		BucketRate	rate = rate_of(1 + random_below(9), 0, 1 + random_below(9));
+		int64_t		now = 100 + random_below(50);
+		Bucket		b = full(rate, 1 + random_below(30), 0);
+		Bucket		drained;
+		Bucket		before;
+		wide		most;
+		int64_t		at;
+
+		bucket_take(&b, random_below(60));
+		bucket_configure(&b, rate_of(1 + random_below(9), 0, 1 + random_below(9)),
+						 1 + random_below(30), random_below(9), random_below(9));
+		bucket_settle(&b, now);
+		before = b;
+		at = 90 + random_below(70);
+		bucket_init_drained(&drained, b.rate, b.capacity, at, now);
+		most = counted(&drained) > counted(&b) ? counted(&drained) : counted(&b);
+		bucket_empty(&b, b.capacity, at);
+		CHECK(counted(&b) == most);
+		CHECK_EQ(b.excess, before.excess);
+		CHECK_EQ(b.excess_part, before.excess_part);
+		bucket_settle(&b, now + 1000);
+		CHECK(bucket_is_full(&b));
+	}
+}
+
 /* ---------- examples: returns ---------- */
 
 UNIT_TEST(a_return_at_once_is_as_if_never_taken)
@@ -1412,6 +1448,7 @@ main(void)
 	UNIT_RUN(idle_for_ever_overflows_nothing);
 	UNIT_RUN(after_300_years_returns_are_refused_not_wrong);
 	UNIT_RUN(drained_refills_from_when_it_was_drained);
+	UNIT_RUN(emptied_holds_the_less_of_both);
 	UNIT_RUN(a_return_at_once_is_as_if_never_taken);
 	UNIT_RUN(g1_take_refill_take_abort_take);
 	UNIT_RUN(returns_decay_by_what_would_have_refilled);
