@@ -256,7 +256,7 @@ SELECT tenant, refused_by_reason -> 'paused' AS paused FROM quota.stat_tenants W
 SELECT kind, provider, tenant, replace(detail, current_user, 'ME') FROM quota.events
 WHERE kind = 'pause' AND provider = 'pause' ORDER BY id LIMIT 3;
 SELECT kind, provider, tenant, replace(detail, current_user, 'ME') FROM quota.events
-WHERE kind = 'pause_ended' AND detail LIKE 'resumed%' ORDER BY id LIMIT 2;
+WHERE kind = 'pause_ended' AND detail LIKE 'provider pause, resumed%' ORDER BY id LIMIT 2;
 
 DELETE FROM quota.jobs WHERE provider = 'pause' AND state <> 'running';
 DROP VIEW pauses_now;

@@ -165,7 +165,7 @@ error_busy(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-			 errmsg("another transaction is ending the same pause"),
+			 errmsg("another transaction is changing the same pause"),
 			 errdetail("It has not committed yet."),
 			 errhint("Try again when it has.")));
 }
@@ -278,7 +278,9 @@ tell(const char *kind, const PauseScope *s, const char *when, const char *reason
 		const char *name;
 	}			parts[] = {
 		{"account", s->account}, {"limit", s->limit_name}, {"tenant", s->tenant},
-		{"endpoint", s->endpoint}, {"connection", s->connection}
+		{"endpoint", s->endpoint}, {"connection", s->connection},
+		{"provider", s->limit_name || s->tenant || s->endpoint || s->connection
+			? NULL : s->provider}
 	};
 
 	initStringInfo(&words);
