@@ -376,14 +376,15 @@ value(q{
 	SELECT quota_settle(permit) FROM old;
 	CREATE TABLE new AS SELECT (a.d).permit FROM
 		(SELECT quota_acquire('u', 'p') AS d FROM generate_series(1, 50) OFFSET 0) a;
-	CREATE FUNCTION state_of(permit bigint) RETURNS text LANGUAGE plpgsql AS $$
+	CREATE FUNCTION state_of(permit bigint, billed boolean DEFAULT false) RETURNS text LANGUAGE plpgsql AS $$
 	BEGIN
-		PERFORM quota_settle(permit);
+		PERFORM quota_settle(permit, billed => billed);
 		RETURN 'settled';
 	EXCEPTION WHEN OTHERS THEN
 		RETURN SQLSTATE;
 	END $$});
 is(value('SELECT DISTINCT state_of(permit) FROM old'), '55000', 'old permits are refused');
+is(value('SELECT DISTINCT state_of(permit, true) FROM old'), 'settled', 'or told the same again');
 is(value('SELECT DISTINCT state_of(permit) FROM new'), 'settled', 'and new ones not harmed');
 is(value('SELECT count(*) FROM quota.stat_permits'), '0', 'all are over');
 

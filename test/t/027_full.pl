@@ -73,6 +73,8 @@ is($node->safe_psql('postgres', q(BEGIN;
 
 # limits that do not refuse take no place that others need, and bring no error
 clock_advance($node, '2 min');
+ok($node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM quota.holds'),
+	'lost holds are written off, which frees their permits');
 $node->safe_psql('postgres', q(
 	UPDATE quota.limits SET enforcement = 'soft', amount = 2 WHERE provider = 'p';
 	INSERT INTO quota.providers (provider) VALUES ('s');
