@@ -48,24 +48,24 @@ SELECT granted FROM quota_acquire('pause_b', 'pause', n => 10, partial => true);
 
 -- a leaky bucket, and a bucket whose capacity was lowered after more had been spent: both
 -- begin empty as well, and refill
-INSERT INTO quota.providers (provider, safety) VALUES ('pause_leaky', 1), ('pause_cut', 1);
-INSERT INTO quota.limits (provider, name, kind, amount, period, burst) VALUES
-	('pause_leaky', 'paced', 'leaky_bucket', 10, '1 s', 5), ('pause_cut', 'cut', 'token_bucket', 1, '1 s', 100);
-SELECT granted FROM quota_acquire('pause_a', 'pause_cut', n => 100);
-UPDATE quota.limits SET burst = 10 WHERE provider = 'pause_cut';
+INSERT INTO quota.limits (provider, name, endpoint, kind, amount, period, burst) VALUES
+	('pause_3', 'paced', '/paced', 'leaky_bucket', 10, '1 s', 5),
+	('pause_3', 'cut', '/cut', 'token_bucket', 1, '1 s', 100);
+SELECT granted FROM quota_acquire('pause_a', 'pause_3', '/cut', n => 100);
+UPDATE quota.limits SET burst = 10 WHERE provider = 'pause_3' AND name = 'cut';
 SELECT quota_clock_advance('20 s');
-SELECT remaining FROM quota_peek('pause_a', 'pause_cut');
-SELECT quota_pause(p, duration => '10 s') > 0 AS paused FROM unnest(ARRAY['pause_leaky', 'pause_cut']) AS p;
-SELECT p, a.* FROM unnest(ARRAY['pause_leaky', 'pause_cut']) AS p, pause_asked('pause_a', p) AS a;
+SELECT remaining FROM quota_peek('pause_a', 'pause_3', '/cut');
+SELECT quota_pause('pause_3', duration => '10 s') > 0 AS paused;
+SELECT e, a.* FROM unnest(ARRAY['/paced', '/cut']) AS e, pause_asked('pause_a', 'pause_3', e) AS a;
 SELECT quota_clock_advance('10 s');
-SELECT p, a.* FROM unnest(ARRAY['pause_leaky', 'pause_cut']) AS p, pause_asked('pause_a', p) AS a;
+SELECT e, a.* FROM unnest(ARRAY['/paced', '/cut']) AS e, pause_asked('pause_a', 'pause_3', e) AS a;
 SELECT quota_clock_advance('0.3 s');
-SELECT granted FROM quota_acquire('pause_a', 'pause_leaky', n => 5, partial => true);
+SELECT granted FROM quota_acquire('pause_a', 'pause_3', '/paced', n => 5, partial => true);
 SELECT quota_clock_advance('1.7 s');
-SELECT granted FROM quota_acquire('pause_a', 'pause_cut', n => 10, partial => true);
+SELECT granted FROM quota_acquire('pause_a', 'pause_3', '/cut', n => 10, partial => true);
 SELECT quota_clock_advance('1 min');
-SELECT remaining FROM quota_peek('pause_a', 'pause_leaky');
-SELECT remaining FROM quota_peek('pause_a', 'pause_cut');
+SELECT remaining FROM quota_peek('pause_a', 'pause_3', '/paced');
+SELECT remaining FROM quota_peek('pause_a', 'pause_3', '/cut');
 
 -- callers are spread behind the end, by what the bucket lets through, none of them early
 SELECT quota_clock_set('2026-05-01 00:10:00+00');
@@ -250,6 +250,20 @@ SELECT quota_pause('pause', connection => 'c1') > 0 AS paused;
 SELECT tenant, connection, payload FROM quota_dequeue('pause', 10);
 SELECT quota_resume('pause', connection => 'c1');
 SELECT tenant, connection, payload FROM quota_dequeue('pause', 10);
+
+-- a limit that tenants share is short as well, for longer: the job waits for both
+INSERT INTO quota.limits (provider, name, endpoint, amount, period, burst) VALUES
+	('pause_3', 'short', '/short', 1, '1 min', 1);
+SELECT granted FROM quota_acquire('pause_b', 'pause_3', '/short');
+INSERT INTO quota.jobs (tenant, provider, endpoint, payload) VALUES ('pause_a', 'pause_3', '/short', '1');
+SELECT quota_pause('pause_3', duration => '10 s', endpoint => '/short') > 0 AS paused;
+SELECT count(*) FROM quota_dequeue('pause_3', 1);
+SELECT tenant, endpoint, queued, reason, limit_name FROM quota_next_at('pause_3');
+SELECT quota_clock_advance('69.999999 s');
+SELECT count(*) FROM quota_dequeue('pause_3', 1);
+SELECT tenant, endpoint, queued, reason, limit_name FROM quota_next_at('pause_3');
+SELECT quota_clock_advance('0.000001 s');
+SELECT tenant, endpoint FROM quota_dequeue('pause_3', 1);
 
 -- what calls were refused is counted, and both ends of every pause are events
 SELECT tenant, refused_by_reason -> 'paused' AS paused FROM quota.stat_tenants WHERE provider = 'pause' ORDER BY 1;

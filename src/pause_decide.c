@@ -330,6 +330,8 @@ pause_refuse(const QuotaPlan *plan, const QuotaAsk *ask, const TermState *states
 		return;
 	v->reason = QUOTA_PAUSED;
 	v->limiting = -1;
+	/* and no limit's bucket has a line for it */
+	v->shared = v->behind = v->own_line = false;
 	v->not_before_us = until_us;
 	v->wake_ns = v->opens_ns = v->stops_all ? wide_ns : opens_ns;
 	v->of_flow = v->stops_all || last->of_flow;
