@@ -118,12 +118,15 @@ resolve_bucket(QuotaPlan *plan, QuotaTerm *term, int64 now_ns,
 	term->bucket = quota_find_bucket(&term->key, term->slot);
 	if (term->bucket != QUOTA_NO_INDEX)
 		return DECIDE_DONE;
-	if (term->slow && !mark_is_loaded(term))
-		return DECIDE_LOAD_MARK;
 	*what = DECIDE_TABLE_TENANT_BUCKETS;
 	if (at_ceiling(plan))
 		return DECIDE_FULL;
 	*what = DECIDE_TABLE_BUCKETS;
+	/* before the mark is read: one is kept at a time, and a shadow goes on without */
+	if (quota_shared->bucket_table.n_used >= (uint32) quota_max_buckets)
+		return DECIDE_FULL;
+	if (term->slow && !mark_is_loaded(term))
+		return DECIDE_LOAD_MARK;
 	term->bucket = make_bucket(plan, term, now_ns, wall_us);
 	return term->bucket == QUOTA_NO_INDEX ? DECIDE_FULL : DECIDE_DONE;
 }

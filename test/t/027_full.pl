@@ -88,6 +88,11 @@ is(psql_value($node, "SELECT count((quota_acquire('n1', 's')).admitted) FROM gen
 $node->safe_psql('postgres', "UPDATE quota.limits SET enforcement = 'shadow' WHERE provider = 'q'");
 is(psql_value($node, "SELECT count((quota_acquire('n1', 'q', \"user\" => 'v' || i)).admitted) FROM generate_series(1, 60) i"),
 	'60', 'a shadow that has no place for its bucket brings no error');
+$node->safe_psql('postgres', q(
+	INSERT INTO quota.limits (provider, name, amount, period, burst, per, enforcement)
+	SELECT 'q', 'slow' || i, 10, '1 day', 10, '{tenant,user}', 'shadow' FROM generate_series(1, 2) i;));
+is(psql_value($node, "SELECT count((quota_acquire('n1', 'q', \"user\" => 'w' || i)).admitted) FROM generate_series(1, 60) i"),
+	'60', 'nor do two that are slow');
 
 # what tenants have of limits that they share makes room as well
 clock_advance($node, '2 min');
