@@ -69,9 +69,15 @@ typedef struct BucketTake
 	BucketMark	mark;			/* accrued when nothing else was returnable */
 } BucketTake;
 
+/* ---- bucket_rate.c ---- */
+
 extern bool bucket_rate_make(BucketRate *rate, int64_t unscaled, int scale,
 							 int64_t period_ns);
 extern bool bucket_rate_above(BucketRate a, BucketRate b);
+extern int64_t bucket_refill_ns(BucketRate rate, int64_t n);
+
+/* ---- bucket.c ---- */
+
 extern void bucket_init_full(Bucket *b, BucketRate rate, int64_t capacity,
 							 int64_t now_ns);
 extern void bucket_init_drained(Bucket *b, BucketRate rate, int64_t capacity,
@@ -82,7 +88,6 @@ extern void bucket_configure(Bucket *b, BucketRate rate, int64_t capacity,
 							 int64_t switch_ns, int64_t now_ns);
 extern int64_t bucket_level(const Bucket *b);
 extern int64_t bucket_wait(const Bucket *b, int64_t n);
-extern int64_t bucket_refill_ns(BucketRate rate, int64_t n);
 extern int64_t bucket_drain(const Bucket *b, int64_t n);
 extern void bucket_take(Bucket *b, int64_t n);
 extern void bucket_take_note(BucketTake *t, const Bucket *b, int64_t n);
