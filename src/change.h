@@ -9,6 +9,8 @@
 
 #include "policy.h"
 
+/* ---- change_count.c ---- */
+
 /* Indexes into quota_shared->generations. */
 extern uint32 change_global_generation(Oid extension);
 extern uint32 change_tenant_generation(Oid extension, const char *tenant);
@@ -17,6 +19,8 @@ extern uint64 change_count(uint32 generation);
 /* Of what was read when these were the counts; tenant: by name, "" = nobody's. */
 extern QuotaStamp change_stamp(Oid extension, const char *tenant, uint64 global_number,
 							   uint64 tenant_number);
+
+/* ---- change.c ---- */
 
 typedef enum ChangeKind
 {

@@ -33,7 +33,7 @@ typedef struct CreditLimit
 extern bool credit_find_limit(const char *provider, const char *name,
 							  CreditLimit *limit);
 
-/* ---- ledger_period.c ---- */
+/* ---- ledger_horizon.c ---- */
 
 /* What the worker may rely on when it folds. */
 typedef struct LedgerHorizon
@@ -41,6 +41,14 @@ typedef struct LedgerHorizon
 	uint64		xid;			/* all older transactions have ended, */
 	TimestampTz complete_us;	/* and all that were open at this instant */
 } LedgerHorizon;
+
+/*
+ * Looks at it, and at what that says of an instant noted earlier in the slot of the
+ * database.  For its worker.
+ */
+extern LedgerHorizon ledger_look(QuotaSlot *database_slot);
+
+/* ---- ledger_period.c ---- */
 
 typedef struct LedgerPeriod
 {

@@ -1,16 +1,7 @@
 /*
  * ledger_fold.c
- *		Running balances of accounts, written in the background.
- *
- * THE ORDER OF ENTRIES
- *
- * An entry bears the number of its transaction (xid).  The entries of an account are
- * in order by xid, then id.  Once every transaction older than some number has ended
- * (a snapshot's xmin says which), the entries of those are all there, and none can
- * come before or between them: their order, hence the sequence number of each and the
- * balance after it, is final.  Nobody waits for that, and nothing is written into an
- * entry.  An entry that is restored from a dump gets the number of the transaction
- * that inserts it, so it comes after everything that was folded before.
+ *		Running balances of accounts, written in the background.  Their order,
+ *		and which of them are final, is in ledger_horizon.c.
  *
  * FOLDS
  *
@@ -38,14 +29,10 @@
  * PERIODS
  *
  * When a period of an account is over, ledger_period.c closes it: at once where a fold
- * meets entries of it, else when the time has come (close_due).  An instant counts as
- * complete when all transactions that were open then have ended: the worker notes an
- * instant and then which numbers have been given out, and waits for the horizon to
- * get there.  So month's end waits for open transactions, and no one else does.
+ * meets entries of it, else when the time has come (close_due).
  */
 #include "ledger.h"
 
-#include "access/transam.h"
 #include "credit.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -101,44 +88,6 @@ typedef struct Task
 	const Account *account;
 	LedgerPeriod period;		/* to be closed */
 } Task;
-
-/* ---- the horizon ---- */
-
-/* All transactions older than this have ended. */
-static uint64
-oldest_xid(void)
-{
-	TransactionId xmin = GetLatestSnapshot()->xmin;
-	FullTransactionId next = ReadNextFullTransactionId();
-	uint32		epoch = EpochFromFullTransactionId(next);
-
-	if (xmin > XidFromFullTransactionId(next))
-		epoch--;
-	return U64FromFullTransactionId(FullTransactionIdFromEpochAndXid(epoch, xmin));
-}
-
-/* Looks at it, and at what that says of an instant noted earlier. */
-static LedgerHorizon
-look(QuotaSlot *slot)
-{
-	LedgerHorizon horizon;
-
-	if (slot->fold_seen_us == 0)
-	{
-		slot->fold_seen_us = quota_wall_us();
-		slot->fold_seen_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
-	}
-	horizon.xid = oldest_xid();
-	if (horizon.xid >= slot->fold_seen_xid)
-	{
-		slot->fold_complete_us = slot->fold_seen_us;
-		slot->fold_seen_us = 0;
-	}
-	horizon.complete_us = Min(slot->fold_complete_us, quota_wall_us());
-	/* the clock was set back */
-	slot->fold_closed_us = Min(slot->fold_closed_us, horizon.complete_us);
-	return horizon;
-}
 
 /* ---- which accounts ---- */
 
@@ -498,7 +447,7 @@ ledger_fold(uint32 database_slot)
 	int64		last;
 
 	ledger_take_locks();
-	walk.horizon = look(walk.slot);
+	walk.horizon = ledger_look(walk.slot);
 	walk.accounts = hash_create("quota accounts", 256, &ctl,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	last = find_accounts(&walk, position);

@@ -136,11 +136,13 @@ extern void pause_refuse(const QuotaPlan *plan, const struct QuotaAsk *ask,
 extern void pause_spread(const QuotaPlan *plan, const struct TermState *states, int n,
 						 int64 now_ns, struct QuotaVerdict *v);
 
-/* ---- shared memory, and the ends of transactions: pause.c ---- */
+/* ---- shared memory: pause.c ---- */
 
 extern void pause_shmem_init(void);
 /* The slot goes.  Its lock is held. */
 extern void pause_sweep(uint32 slot);
+
+/* ---- the ends of transactions: pause_end.c ---- */
 
 /* What a record of the journal says of a pause. */
 typedef enum PauseAct

@@ -41,6 +41,19 @@ policy_times(Numeric a, int64 n)
 }
 
 /* See policy_amount.h. */
+int64
+policy_times_1000(Numeric number, int64 otherwise)
+{
+	Numeric		milli;
+
+	if (number == NULL)
+		return otherwise;
+	milli = policy_times(number, 1000);
+	return DatumGetInt64(DirectFunctionCall1(numeric_int8,
+											 NumericGetDatum(milli)));
+}
+
+/* See policy_amount.h. */
 Numeric
 policy_smaller(Numeric a, Numeric b)
 {

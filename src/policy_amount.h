@@ -28,6 +28,9 @@ extern Numeric policy_times(Numeric a, int64 n);
 extern Numeric policy_product(Numeric a, Numeric b);
 extern Numeric policy_smaller(Numeric a, Numeric b);
 
+/* A number of at most three decimals times 1000; "otherwise" for NULL. */
+extern int64 policy_times_1000(Numeric number, int64 otherwise);
+
 /* Can the rate of a positive amount be kept without rounding? */
 extern bool policy_rate_is_exact(Numeric amount, int64 period_ns);
 

@@ -11,10 +11,9 @@
 #include "policy_load.h"
 
 #include "config.h"
-#include "config_calendar.h"
-#include "config_warn.h"
 #include "policy_amount.h"
 #include "policy_answer.h"
+#include "policy_limit.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
@@ -22,19 +21,6 @@
 #include "utils/timestamp.h"
 
 bool		policy_committed_only = false;
-
-/* A number of at most three decimals times 1000; "otherwise" for NULL. */
-static int64
-times_1000(Numeric number, int64 otherwise)
-{
-	Numeric		milli;
-
-	if (number == NULL)
-		return otherwise;
-	milli = policy_times(number, 1000);
-	return DatumGetInt64(DirectFunctionCall1(numeric_int8,
-											 NumericGetDatum(milli)));
-}
 
 /* An empty hash table whose entries start with a name. */
 static HTAB *
@@ -106,10 +92,10 @@ read_provider(PolicyRules *rules, const ConfigScan *scan)
 	p->max_attempts = config_int32(scan, PROVIDERS_MAX_ATTEMPTS, 1);
 	p->notify_channel = config_text(scan, PROVIDERS_NOTIFY_CHANNEL);
 	rules->notifies |= p->notify_channel != NULL;
-	p->burst_milli = times_1000(config_numeric(scan, PROVIDERS_BURST_MULTIPLIER), 2000);
-	p->share_reserve_milli = times_1000(config_numeric(scan, PROVIDERS_SHARE_RESERVE), 500);
+	p->burst_milli = policy_times_1000(config_numeric(scan, PROVIDERS_BURST_MULTIPLIER), 2000);
+	p->share_reserve_milli = policy_times_1000(config_numeric(scan, PROVIDERS_SHARE_RESERVE), 500);
 	p->active_window_ns = span_ns(scan, PROVIDERS_ACTIVE_WINDOW);
-	p->retry_share_milli = times_1000(config_numeric(scan, PROVIDERS_RETRY_SHARE), -1);
+	p->retry_share_milli = policy_times_1000(config_numeric(scan, PROVIDERS_RETRY_SHARE), -1);
 	p->retry_floor = config_int32(scan, PROVIDERS_RETRY_FLOOR, 1);
 	p->cooldown_ns = config_interval_ns(scan, PROVIDERS_COOLDOWN);
 	p->lost_refunds = strcmp(config_text(scan, PROVIDERS_LOST_PERMIT),
@@ -132,7 +118,7 @@ read_tier(PolicyRules *rules, const ConfigScan *scan)
 
 	t = hash_search(rules->tiers, config_text(scan, TIERS_TIER),
 					HASH_ENTER, NULL);
-	t->weight_milli = times_1000(config_numeric(scan, TIERS_WEIGHT), 1000);
+	t->weight_milli = policy_times_1000(config_numeric(scan, TIERS_WEIGHT), 1000);
 	t->max_in_flight = config_int32(scan, TIERS_MAX_IN_FLIGHT, -1);
 	t->max_queued = config_int32(scan, TIERS_MAX_QUEUED, -1);
 	t->overrides = NIL;
@@ -147,140 +133,15 @@ read_class(PolicyRules *rules, const ConfigScan *scan)
 	c = hash_search(rules->classes, config_text(scan, CLASSES_CLASS),
 					HASH_ENTER, NULL);
 	c->rank = config_int32(scan, CLASSES_RANK, 0);
-	c->reserve_milli = times_1000(config_numeric(scan, CLASSES_RESERVE), 0);
-	c->max_fill_milli = times_1000(config_numeric(scan, CLASSES_MAX_FILL), 1000);
+	c->reserve_milli = policy_times_1000(config_numeric(scan, CLASSES_RESERVE), 0);
+	c->max_fill_milli = policy_times_1000(config_numeric(scan, CLASSES_MAX_FILL), 1000);
 	c->fails_exhausted = strcmp(config_text(scan, CLASSES_ON_EXHAUSTED), "fail") == 0;
-	c->headroom_milli = times_1000(config_numeric(scan, CLASSES_HEADROOM), 0);
+	c->headroom_milli = policy_times_1000(config_numeric(scan, CLASSES_HEADROOM), 0);
 	c->max_wait_ns = span_ns(scan, CLASSES_MAX_WAIT);
 	c->start_within_ns = span_ns(scan, CLASSES_START_WITHIN);
 	c->retry_base_ns = span_ns(scan, CLASSES_RETRY_BASE);
 	c->retry_max_ns = span_ns(scan, CLASSES_RETRY_MAX);
 	c->max_attempts = config_int32(scan, CLASSES_MAX_ATTEMPTS, 0);
-}
-
-/* The kind a word of quota.limits.kind means. */
-static QuotaKind
-kind_of(const char *word)
-{
-	for (int kind = QUOTA_TOKEN_BUCKET; kind <= QUOTA_ALLOWANCE; kind++)
-	{
-		if (strcmp(word, quota_kind_name(kind)) == 0)
-			return kind;
-	}
-	elog(ERROR, "invalid kind of limit \"%s\"", word);
-}
-
-/* What a word of quota.limits.enforcement means. */
-static QuotaEnforcement
-enforcement_of(const char *word)
-{
-	for (int e = QUOTA_HARD; e <= QUOTA_SHADOW; e++)
-	{
-		if (strcmp(word, quota_enforcement_name(e)) == 0)
-			return e;
-	}
-	elog(ERROR, "invalid enforcement of limit \"%s\"", word);
-}
-
-/* What a word of quota.limits.settle_over means. */
-static SettleOver
-settle_over_of(const char *word)
-{
-	return strcmp(word, "cap") == 0 ? SETTLE_CAP
-		: strcmp(word, "refuse") == 0 ? SETTLE_REFUSE : SETTLE_DEBT;
-}
-
-/* The fields of time that mean something for the limit's kind. */
-static void
-read_period(PolicyLimit *l, const ConfigScan *scan)
-{
-	l->anchor_us = config_int64(scan, LIMITS_ANCHOR, 0);
-	if (l->kind == QUOTA_ALLOWANCE)
-		l->calendar = config_calendar(scan);
-	else
-		l->period_ns = config_interval_ns(scan, LIMITS_PERIOD);
-}
-
-/* The lower safety of an external limit and another provider it is for. */
-static void
-add_safety(PolicyLimit *l, const PolicyProvider *p)
-{
-	l->safety = l->safety == NULL ? p->safety : policy_smaller(l->safety, p->safety);
-	l->safety_changed_ns = Max(l->safety_changed_ns, p->changed_ns);
-}
-
-/* How much of an external limit is used; p NULL: it is of an account. */
-static void
-read_safety(PolicyLimit *l, const PolicyRules *rules, const PolicyProvider *p)
-{
-	HASH_SEQ_STATUS status;
-	const PolicyProvider *other;
-
-	if (p)
-	{
-		add_safety(l, p);
-		return;
-	}
-	hash_seq_init(&status, rules->providers);
-	while ((other = hash_seq_search(&status)) != NULL)
-		if (strcmp(other->account, l->account) == 0)
-			add_safety(l, other);
-}
-
-/* A row of quota.limits; only the kind's own fields of time are set. */
-static void
-read_limit(PolicyRules *rules, const ConfigScan *scan)
-{
-	PolicyLimit *l = palloc0(sizeof(PolicyLimit));
-	PolicyProvider *p = NULL;
-
-	l->provider = config_text(scan, LIMITS_PROVIDER);
-	if (l->provider)
-	{
-		p = hash_search(rules->providers, l->provider, HASH_FIND, NULL);
-		if (p == NULL)
-			return;
-	}
-	l->account = config_text(scan, LIMITS_ACCOUNT);
-	l->name = config_text(scan, LIMITS_NAME);
-	l->endpoint = config_text(scan, LIMITS_ENDPOINT);
-	l->per = config_per(scan, LIMITS_PER);
-	l->unit = config_text(scan, LIMITS_UNIT);
-	l->kind = kind_of(config_text(scan, LIMITS_KIND));
-	l->amount = config_numeric(scan, LIMITS_AMOUNT);
-	read_period(l, scan);
-	l->burst = config_int64(scan, LIMITS_BURST, -1);
-	l->per_seat = config_bool(scan, LIMITS_PER_SEAT, false);
-	l->external = (p || l->account) &&
-		config_bool(scan, LIMITS_EXTERNAL, (l->per & PER_TENANT) == 0);
-	if (l->external)
-		read_safety(l, rules, p);
-	l->enforcement = enforcement_of(config_text(scan, LIMITS_ENFORCEMENT));
-	l->lifetime_ns = config_interval_ns(scan, LIMITS_PERMIT_LIFETIME);
-	l->settle_over = settle_over_of(config_text(scan, LIMITS_SETTLE_OVER));
-	l->nwarnings = config_warn_at(scan, LIMITS_WARN_AT, l->warn_milli);
-	l->late_charges = strcmp(config_text(scan, LIMITS_SETTLE_LATE), "charge_now") == 0;
-	l->adaptive = config_bool(scan, LIMITS_ADAPTIVE, false);
-	l->adaptive_floor_milli =
-		(int32) times_1000(config_numeric(scan, LIMITS_ADAPTIVE_FLOOR), 1000);
-	l->adaptive_step_milli =
-		(int32) times_1000(config_numeric(scan, LIMITS_ADAPTIVE_STEP), 1000);
-	l->young = config_is_young(scan, LIMITS_CREATED_EPOCH);
-	l->changed_ns = config_changed_ns(scan, LIMITS_CHANGED_EPOCH);
-	l->remade_ns = config_remade_ns(scan, LIMITS_CHANGED_EPOCH);
-
-	if (p)
-	{
-		p->limits = lappend(p->limits, l);
-		p->learns |= l->adaptive;
-		p->per_used |= l->per;
-	}
-	else
-	{
-		rules->across = lappend(rules->across, l);
-		rules->adaptive_across |= l->adaptive;
-		rules->per_used |= l->per;
-	}
 }
 
 /* A row of quota.costs. */
@@ -319,7 +180,7 @@ read_breaker(PolicyRules *rules, const ConfigScan *scan)
 	b->rules.open_ns = config_interval_ns(scan, BREAKERS_OPEN_TIME);
 	b->rules.probe_ns = config_interval_ns(scan, BREAKERS_PROBE_TIMEOUT);
 	b->rules.failure_milli =
-		(int32) times_1000(config_numeric(scan, BREAKERS_FAILURE_RATIO), 1000);
+		(int32) policy_times_1000(config_numeric(scan, BREAKERS_FAILURE_RATIO), 1000);
 	b->rules.min_calls = config_int32(scan, BREAKERS_MIN_CALLS, 1);
 	b->rules.window_calls = config_int32(scan, BREAKERS_WINDOW_CALLS, 0);
 	b->rules.probes = config_int32(scan, BREAKERS_PROBES, 1);
@@ -415,7 +276,7 @@ read_tables(PolicyRules *rules, Snapshot snapshot)
 	read_all(rules, QUOTA_REL_CLASSES, none, snapshot, read_class);
 	read_all(rules, QUOTA_REL_TIERS, none, snapshot, read_tier);
 	read_all(rules, QUOTA_REL_PROVIDERS, none, snapshot, read_provider);
-	read_all(rules, QUOTA_REL_LIMITS, none, snapshot, read_limit);
+	read_all(rules, QUOTA_REL_LIMITS, none, snapshot, policy_read_limit);
 	read_all(rules, QUOTA_REL_COSTS, none, snapshot, read_cost);
 	read_all(rules, QUOTA_REL_ANSWERS, none, snapshot, policy_read_answer);
 	read_all(rules, QUOTA_REL_BREAKERS, none, snapshot, read_breaker);
@@ -463,7 +324,7 @@ read_tenant(PolicyTenant *t, const ConfigScan *scan)
 	t->young = config_is_young(scan, TENANTS_CREATED_EPOCH);
 	strlcpy(t->tier, config_text(scan, TENANTS_TIER), QUOTA_NAME_LEN);
 	t->seats = config_int32(scan, TENANTS_SEATS, 1);
-	t->weight_milli = times_1000(config_numeric(scan, TENANTS_WEIGHT), -1);
+	t->weight_milli = policy_times_1000(config_numeric(scan, TENANTS_WEIGHT), -1);
 	t->max_in_flight = config_int32(scan, TENANTS_MAX_IN_FLIGHT, -1);
 	t->max_queued = config_int32(scan, TENANTS_MAX_QUEUED, -1);
 	t->changed_ns = config_changed_ns(scan, TENANTS_CHANGED_EPOCH);
@@ -535,7 +396,7 @@ policy_read_tenants(PolicyTenantReader reader, void *arg)
 		MemoryContext caller = MemoryContextSwitchTo(row);
 
 		reader(config_text(&scan, TENANTS_TENANT), config_text(&scan, TENANTS_TIER),
-			   times_1000(config_numeric(&scan, TENANTS_WEIGHT), -1), arg);
+			   policy_times_1000(config_numeric(&scan, TENANTS_WEIGHT), -1), arg);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(row);
 	}

@@ -32,12 +32,30 @@ typedef struct PolicySource
 extern QuotaPlan *policy_compile(const PolicySource *source,
 								 MemoryContext context);
 
+/* ---- policy_term.c ---- */
+
+/* All zero. */
+extern void policy_init_term(QuotaTerm *term);
+
 /*
  * A term with what it allows by the limit, and since when; nothing of what depends on
  * the call but for its tenant.  False: no limit.
  */
 extern bool policy_fill_rules(QuotaTerm *term, const PolicySource *source,
 							  const PolicyLimit *limit);
+
+/*
+ * Everything of a term but cost, capacity and rate.  Its label is palloc'd.  Throws
+ * when out of memory.
+ */
+extern void policy_fill_term(QuotaTerm *term, const PolicySource *source,
+							 const PolicyLimit *limit);
+
+/* How tenants share it, where they do; the rest of the term is filled in. */
+extern void policy_fill_portions(QuotaTerm *term, const PolicySource *source,
+								 const PolicyLimit *limit);
+
+/* ---- policy_identity.c ---- */
 
 /*
  * Puts the keys of the term's bucket and ledger account, and its label, for which

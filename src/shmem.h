@@ -115,7 +115,7 @@ typedef struct QuotaSlot
 	pg_atomic_uint32 rules_wanted;	/* it is to renew buckets; rules.c */
 	int64		trim_position;	/* last job id looked at by the trimming of
 								 * history; the running worker's alone */
-	/* ledger_fold.c; the running worker's alone */
+	/* ledger_fold.c and ledger_horizon.c; the running worker's alone */
 	uint64		fold_seen_xid;	/* no transaction had this number */
 	TimestampTz fold_seen_us;	/* at this instant; 0 = nothing noted */
 	TimestampTz fold_complete_us;	/* nothing open is from before this instant */
@@ -130,7 +130,7 @@ typedef struct QuotaSlot
 	int64		deadline_again_ns;	/* and when */
 } QuotaSlot;
 
-/* Change counters, hashed by database and tenant; see change.c. */
+/* Change counters, hashed by database and tenant; see change_count.c. */
 #define QUOTA_N_GENERATIONS 1024
 
 typedef struct QuotaGeneration

@@ -1,7 +1,7 @@
 /*
  * stamp.h
  *		Which state of the configuration something was made of: the change counters
- *		(change.c) as they were when its rows were read.
+ *		(change_count.c) as they were when its rows were read.
  */
 #ifndef QUOTA_STAMP_H
 #define QUOTA_STAMP_H
