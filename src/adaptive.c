@@ -19,12 +19,14 @@
 /* What a window counts in the long average of latencies. */
 #define LONG_PART		8
 
+/* The smaller of two. */
 static int32_t
 min32(int32_t a, int32_t b)
 {
 	return a < b ? a : b;
 }
 
+/* The larger of two. */
 static int32_t
 max32(int32_t a, int32_t b)
 {

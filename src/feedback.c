@@ -188,6 +188,7 @@ scope_is_known(const FeedbackRule *rule, const FeedbackAnswer *answer)
 	}
 }
 
+/* Puts the class and the scope of the answer. */
 static void
 say_class(const FeedbackAnswer *answer, const FeedbackRule *rules, int nrules,
 		  FeedbackOutcome *out)

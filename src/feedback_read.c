@@ -20,7 +20,7 @@ static const FeedbackReading nothing_told = {
 	FEEDBACK_NOT_TOLD, FEEDBACK_NOT_TOLD
 };
 
-/* The smaller and the larger of what is told. */
+/* The smaller of what is told. */
 static void
 keep_least(int64_t *told, int64_t value)
 {
@@ -28,6 +28,7 @@ keep_least(int64_t *told, int64_t value)
 		*told = value;
 }
 
+/* The larger of what is told. */
 static void
 keep_most(int64_t *told, int64_t value)
 {
@@ -156,7 +157,7 @@ read_time(const char *value, HttpUnit unit, int64_t now_us, int64_t *us)
 
 /* ---- the fields of the IETF ---- */
 
-/* A count or a time that a parameter may give; false: it gives rubbish. */
+/* A count that a parameter may give; false: it gives rubbish. */
 static bool
 param_count(const HttpMember *m, const char *key, int64_t *count)
 {
@@ -165,6 +166,7 @@ param_count(const HttpMember *m, const char *key, int64_t *count)
 	return !http_param(m, key, &value) || http_count(value, count);
 }
 
+/* The same for a time. */
 static bool
 param_seconds(const HttpMember *m, const char *key, int64_t *us)
 {

@@ -115,13 +115,14 @@ extern void flow_unpark_all(uint32 slot);
  */
 extern void flow_unpark_paused(uint32 slot, const char *tenant, const char *endpoint);
 
-/* The number of the last parking of all slots, and of a new one. */
+/* The number of the last parking of all slots. */
 static inline uint64
 flow_parkings(void)
 {
 	return pg_atomic_read_u64(&quota_shared->parkings);
 }
 
+/* The number of a new one. */
 static inline uint64
 flow_next_parking(void)
 {

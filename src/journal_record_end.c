@@ -176,6 +176,19 @@ commit_leave(JournalRecord *r)
 		permit_batch_leave(index, r->u.leave.n);
 }
 
+/* Takes a settlement back. */
+static void
+undo_adjust(JournalRecord *r, uint64 parkings)
+{
+	QuotaBucket *b = lock_bucket(r->object);
+
+	b->giving -= r->u.adjust.given;
+	give_back(b, r->u.adjust.taken, r->u.adjust.period_us);
+	end_lapsed(b, r, false);
+	permit_bucket_opened(r->object, parkings);
+	pg_atomic_fetch_sub_u32(&b->pins, 1);
+}
+
 /* See journal_records.h. */
 void
 journal_undo_record(JournalRecord *r, uint64 parkings)
@@ -189,12 +202,7 @@ journal_undo_record(JournalRecord *r, uint64 parkings)
 			undo_take(r, parkings);
 			break;
 		case RECORD_ADJUST:
-			b = lock_bucket(r->object);
-			b->giving -= r->u.adjust.given;
-			give_back(b, r->u.adjust.taken, r->u.adjust.period_us);
-			end_lapsed(b, r, false);
-			permit_bucket_opened(r->object, parkings);
-			pg_atomic_fetch_sub_u32(&b->pins, 1);
+			undo_adjust(r, parkings);
 			break;
 		case RECORD_SHADOW:
 			b = lock_bucket(r->object);

@@ -33,6 +33,7 @@
  */
 #include "ledger.h"
 
+#include "config.h"
 #include "credit.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -158,13 +159,6 @@ find_accounts(Walk *walk, int64 position)
 
 /* ---- folding ---- */
 
-/* Both NULL, or the same text. */
-static bool
-same_text(const char *a, const char *b)
-{
-	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
 /* The limit of an account; NULL when there is no such limit any more. */
 static const CreditLimit *
 limit_of(Walk *walk, const Account *account)
@@ -175,8 +169,8 @@ limit_of(Walk *walk, const Account *account)
 	foreach(cell, walk->limits)
 	{
 		known = lfirst(cell);
-		if (same_text(known->provider, account->provider) &&
-			same_text(known->name, account->limit_name))
+		if (config_same_name(known->provider, account->provider) &&
+			config_same_name(known->name, account->limit_name))
 			return known->found ? &known->limit : NULL;
 	}
 	known = palloc(sizeof(KnownLimit));

@@ -103,87 +103,87 @@ LANGUAGE SQL STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH chained AS (
-		SELECT f.*, coalesce(lag(f.upto) OVER w, '0'::xid8) AS since,
-			coalesce(lag(f.entries) OVER w, 0) AS had,
-			lag(f.posted) OVER w AS posted_before,
-			lag(f.held) OVER w AS held_before,
-			lag(f.given) OVER w AS given_before,
-			coalesce(lag(f.period_start) OVER w = f.period_start
-				AND lag(f.period_end) OVER w = f.period_end, false) AS goes_on,
-			lead(f.upto) OVER w IS NULL AS newest
+		SELECT f.*, coalesce(pg_catalog.lag(f.upto) OVER w, '0'::xid8) AS since,
+			coalesce(pg_catalog.lag(f.entries) OVER w, 0) AS had,
+			pg_catalog.lag(f.posted) OVER w AS posted_before,
+			pg_catalog.lag(f.held) OVER w AS held_before,
+			pg_catalog.lag(f.given) OVER w AS given_before,
+			coalesce(pg_catalog.lag(f.period_start) OVER w OPERATOR(pg_catalog.=) f.period_start
+				AND pg_catalog.lag(f.period_end) OVER w OPERATOR(pg_catalog.=) f.period_end, false) AS goes_on,
+			pg_catalog.lead(f.upto) OVER w IS NULL AS newest
 		FROM quota.ledger_folds AS f
 		WINDOW w AS (PARTITION BY f.account ORDER BY f.upto)
 	), counted AS (
-		SELECT c.account, c.entries, c.had + e.n AS entries_due,
-			c.posted, CASE WHEN c.goes_on THEN c.posted_before + e.posted ELSE a.posted END AS posted_due,
-			c.held, CASE WHEN c.goes_on THEN c.held_before + e.held ELSE a.held END AS held_due,
-			c.given, CASE WHEN c.goes_on THEN c.given_before + e.given ELSE a.given END AS given_due
+		SELECT c.account, c.entries, c.had OPERATOR(pg_catalog.+) e.n AS entries_due,
+			c.posted, CASE WHEN c.goes_on THEN c.posted_before OPERATOR(pg_catalog.+) e.posted ELSE a.posted END AS posted_due,
+			c.held, CASE WHEN c.goes_on THEN c.held_before OPERATOR(pg_catalog.+) e.held ELSE a.held END AS held_due,
+			c.given, CASE WHEN c.goes_on THEN c.given_before OPERATOR(pg_catalog.+) e.given ELSE a.given END AS given_due
 		FROM chained AS c
 		CROSS JOIN LATERAL (
-			SELECT count(*) AS n,
-				coalesce(sum(l.amount - l.held) FILTER (WHERE l.charged_at >= c.period_start
-					AND l.charged_at < c.period_end), 0) AS posted,
-				coalesce(sum(l.held) FILTER (WHERE l.charged_at >= c.period_start
-					AND l.charged_at < c.period_end), 0) AS held,
-				coalesce(sum(- l.amount) FILTER (WHERE l.charged_at >= c.period_start
-					AND l.charged_at < c.period_end AND l.permit IS NULL), 0) AS given
+			SELECT pg_catalog.count(*) AS n,
+				coalesce(pg_catalog.sum(l.amount OPERATOR(pg_catalog.-) l.held) FILTER (WHERE l.charged_at OPERATOR(pg_catalog.>=) c.period_start
+					AND l.charged_at OPERATOR(pg_catalog.<) c.period_end), 0) AS posted,
+				coalesce(pg_catalog.sum(l.held) FILTER (WHERE l.charged_at OPERATOR(pg_catalog.>=) c.period_start
+					AND l.charged_at OPERATOR(pg_catalog.<) c.period_end), 0) AS held,
+				coalesce(pg_catalog.sum(OPERATOR(pg_catalog.-) l.amount) FILTER (WHERE l.charged_at OPERATOR(pg_catalog.>=) c.period_start
+					AND l.charged_at OPERATOR(pg_catalog.<) c.period_end AND l.permit IS NULL), 0) AS given
 			FROM quota.ledger AS l
-			WHERE l.account = c.account AND l.xid >= c.since AND l.xid < c.upto) AS e
+			WHERE l.account OPERATOR(pg_catalog.=) c.account AND l.xid OPERATOR(pg_catalog.>=) c.since AND l.xid OPERATOR(pg_catalog.<) c.upto) AS e
 		CROSS JOIN LATERAL (
-			SELECT coalesce(sum(l.amount - l.held), 0) AS posted,
-				coalesce(sum(l.held), 0) AS held,
-				coalesce(sum(- l.amount) FILTER (WHERE l.permit IS NULL), 0) AS given
+			SELECT coalesce(pg_catalog.sum(l.amount OPERATOR(pg_catalog.-) l.held), 0) AS posted,
+				coalesce(pg_catalog.sum(l.held), 0) AS held,
+				coalesce(pg_catalog.sum(OPERATOR(pg_catalog.-) l.amount) FILTER (WHERE l.permit IS NULL), 0) AS given
 			FROM quota.ledger AS l
-			WHERE NOT c.goes_on AND l.account = c.account AND l.xid < c.upto
-				AND l.charged_at >= c.period_start AND l.charged_at < c.period_end) AS a
+			WHERE NOT c.goes_on AND l.account OPERATOR(pg_catalog.=) c.account AND l.xid OPERATOR(pg_catalog.<) c.upto
+				AND l.charged_at OPERATOR(pg_catalog.>=) c.period_start AND l.charged_at OPERATOR(pg_catalog.<) c.period_end) AS a
 		WHERE audit_folds."full" OR c.newest
 	), ends AS (
-		SELECT p.*, lag(p.period_end) OVER (PARTITION BY p.account
+		SELECT p.*, pg_catalog.lag(p.period_end) OVER (PARTITION BY p.account
 			ORDER BY p.period_start, p.period_end) AS ended
 		FROM quota.ledger_periods AS p
 	), found AS (
 		SELECT c.account, 'running balance differs' AS problem,
 			'number of the last entry' AS detail, c.entries_due AS expected, c.entries AS actual
-		FROM counted AS c WHERE c.entries <> c.entries_due
+		FROM counted AS c WHERE c.entries OPERATOR(pg_catalog.<>) c.entries_due
 		UNION ALL
 		SELECT c.account, 'running balance differs', 'units posted', c.posted_due, c.posted
-		FROM counted AS c WHERE c.posted <> c.posted_due
+		FROM counted AS c WHERE c.posted OPERATOR(pg_catalog.<>) c.posted_due
 		UNION ALL
 		SELECT c.account, 'running balance differs', 'units held', c.held_due, c.held
-		FROM counted AS c WHERE c.held <> c.held_due
+		FROM counted AS c WHERE c.held OPERATOR(pg_catalog.<>) c.held_due
 		UNION ALL
 		SELECT c.account, 'running balance differs', 'units given', c.given_due, c.given
-		FROM counted AS c WHERE c.given <> c.given_due
+		FROM counted AS c WHERE c.given OPERATOR(pg_catalog.<>) c.given_due
 		UNION ALL
-		SELECT e.account, 'periods overlap', 'one that starts at ' || e.period_start, NULL, NULL
-		FROM ends AS e WHERE e.ended > e.period_start
+		SELECT e.account, 'periods overlap', 'one that starts at ' OPERATOR(pg_catalog.||) e.period_start, NULL, NULL
+		FROM ends AS e WHERE e.ended OPERATOR(pg_catalog.>) e.period_start
 		UNION ALL
-		SELECT DISTINCT f.account, 'period not closed', 'one that ends at ' || f.period_end, 1, 0
+		SELECT DISTINCT f.account, 'period not closed', 'one that ends at ' OPERATOR(pg_catalog.||) f.period_end, 1, 0
 		FROM quota.ledger_folds AS f
 		WHERE EXISTS (
 				SELECT FROM quota.ledger_periods AS p
-				WHERE p.account = f.account AND p.period_start >= f.period_end)
+				WHERE p.account OPERATOR(pg_catalog.=) f.account AND p.period_start OPERATOR(pg_catalog.>=) f.period_end)
 			AND NOT EXISTS (
 				SELECT FROM quota.ledger_periods AS p
-				WHERE p.account = f.account AND p.period_start < f.period_end
-					AND p.period_end >= f.period_end)
+				WHERE p.account OPERATOR(pg_catalog.=) f.account AND p.period_start OPERATOR(pg_catalog.<) f.period_end
+					AND p.period_end OPERATOR(pg_catalog.>=) f.period_end)
 		UNION ALL
-		SELECT p.account, 'closed period differs', 'units used in the one that starts at ' || p.period_start,
-			s.used, p.posted + p.held
+		SELECT p.account, 'closed period differs', 'units used in the one that starts at ' OPERATOR(pg_catalog.||) p.period_start,
+			s.used, p.posted OPERATOR(pg_catalog.+) p.held
 		FROM quota.ledger_periods AS p
 		CROSS JOIN LATERAL (
-			SELECT coalesce(sum(l.amount), 0) AS used
+			SELECT coalesce(pg_catalog.sum(l.amount), 0) AS used
 			FROM quota.ledger AS l
-			WHERE l.account = p.account AND l.charged_at >= p.period_start
-				AND l.charged_at < p.period_end AND l.xid < p.upto) AS s
-		WHERE audit_folds."full" AND p.upto IS NOT NULL AND s.used <> p.posted + p.held
+			WHERE l.account OPERATOR(pg_catalog.=) p.account AND l.charged_at OPERATOR(pg_catalog.>=) p.period_start
+				AND l.charged_at OPERATOR(pg_catalog.<) p.period_end AND l.xid OPERATOR(pg_catalog.<) p.upto) AS s
+		WHERE audit_folds."full" AND p.upto IS NOT NULL AND s.used OPERATOR(pg_catalog.<>) (p.posted OPERATOR(pg_catalog.+) p.held)
 	)
 	SELECT f.problem, l.provider, l.limit_name, l.tenant, NULL::bigint,
 		f.detail, f.expected::bigint, f.actual
 	FROM found AS f
 	LEFT JOIN LATERAL (
 		SELECT e.provider, e.limit_name, e.tenant
-		FROM quota.ledger AS e WHERE e.account = f.account LIMIT 1) AS l ON true
+		FROM quota.ledger AS e WHERE e.account OPERATOR(pg_catalog.=) f.account LIMIT 1) AS l ON true
 $$;
 COMMENT ON FUNCTION quota.audit_folds(boolean) IS 'Internal: the part of quota_audit that compares what was derived from entries with them.';
 REVOKE ALL ON FUNCTION quota.audit_folds(boolean) FROM PUBLIC;
