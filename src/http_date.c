@@ -47,6 +47,7 @@ days_of(int year, int month, int day)
 	return y * 365 + y / 4 - y / 100 + y / 400 + of_year - 730425;
 }
 
+/* Days of a month, 1 to 12. */
 static int
 days_in(int year, int month)
 {
@@ -97,6 +98,7 @@ literal(Reader *r, const char *text)
 	return true;
 }
 
+/* Takes "Jan" to "Dec"; *month is 1 to 12. */
 static bool
 month_name(Reader *r, int *month)
 {
@@ -123,6 +125,7 @@ weekday_name(Reader *r, bool full)
 	return false;
 }
 
+/* Takes "08:49:37"; whether there is such a time is not looked at. */
 static bool
 time_of_day(Reader *r, Civil *c)
 {

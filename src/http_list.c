@@ -11,12 +11,14 @@
 
 /* ---- bytes ---- */
 
+/* A letter of ASCII. */
 static bool
 is_alpha(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+/* A digit of ASCII. */
 static bool
 is_digit(char c)
 {
@@ -30,12 +32,14 @@ is_one_of(char c, const char *these)
 	return c != '\0' && strchr(these, c) != NULL;
 }
 
+/* It may be in a key. */
 static bool
 in_key(char c)
 {
 	return is_alpha(c) || is_digit(c) || is_one_of(c, "_-.*");
 }
 
+/* It may be in a token. */
 static bool
 in_token(char c)
 {
@@ -44,6 +48,7 @@ in_token(char c)
 
 /* ---- taking something off the front ---- */
 
+/* Takes n bytes, which are there. */
 static void
 advance(HttpText *rest, size_t n)
 {
@@ -51,6 +56,7 @@ advance(HttpText *rest, size_t n)
 	rest->length -= n;
 }
 
+/* Takes as many of these as there are. */
 static void
 skip(HttpText *rest, const char *these)
 {
@@ -58,6 +64,7 @@ skip(HttpText *rest, const char *these)
 		advance(rest, 1);
 }
 
+/* Takes this byte, if it is the next. */
 static bool
 take_byte(HttpText *rest, char c)
 {

@@ -35,12 +35,14 @@ http_text(const char *text)
 	return whole;
 }
 
+/* A space or a tab. */
 static bool
 is_space(char c)
 {
 	return c == ' ' || c == '\t';
 }
 
+/* A digit of ASCII. */
 static bool
 is_digit(char c)
 {
