@@ -344,13 +344,6 @@ mark_note_epoch(Relation rel)
 /* ---- answering ---- */
 
 /* See mark.h. */
-bool
-mark_is_pending(void)
-{
-	return npending > 0;
-}
-
-/* See mark.h. */
 void
 mark_secure(void)
 {

@@ -51,7 +51,6 @@ extern bool mark_is_low(const QuotaBucket *b);
  * before anybody is told that it was granted.  May throw, and wait for the disk.
  */
 extern void mark_secure(void);
-extern bool mark_is_pending(void);
 /* Takes since the subtransaction began need not be known any more. */
 extern void mark_forget(SubTransactionId sub);
 

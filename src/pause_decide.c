@@ -7,6 +7,9 @@
  * by hash: a few searches, whatever else is paused; but pauses of endpoint patterns of a
  * provider are looked at one by one.
  *
+ * The decision has the locks of its slots; pause_lock is taken shared for the search
+ * alone, and what it found is this backend's copy (pause_seen).  See pause.c.
+ *
  * BUCKETS.  While a provider may not be asked, its buckets fill up, and all that was
  * saved up would go out at once when the pause ends.  So those that lie in the pause's
  * scope begin empty then.  Nothing is done for that at its end: a decision that comes

@@ -12,6 +12,7 @@
  *
  * An answer is evidence: it acts at once, in shared memory, and no rollback of the
  * transaction that reports it undoes that.  A background worker writes the rows.
+ * Counters are under the slot's lock; what throws or allocates comes before or after.
  */
 #include "report.h"
 
