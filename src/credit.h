@@ -57,11 +57,11 @@ typedef struct LedgerPeriod
 } LedgerPeriod;
 
 /*
- * Writes the roll-over rows of these periods of an account (LedgerPeriod) that are
- * over by the horizon and have none.  The order of the list changes.
+ * Writes the roll-over rows of all periods of an account that are over by the horizon,
+ * have entries, and have none.
  */
 extern void ledger_close(const uint8 *account, const CreditLimit *limit,
-						 List *periods, const LedgerHorizon *horizon);
+						 const LedgerHorizon *horizon);
 
 /* ---- credit_counter.c ---- */
 

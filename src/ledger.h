@@ -145,6 +145,12 @@ enum
 extern LedgerFold ledger_newest_fold(const uint8 *account);
 
 /*
+ * The first instant, from this one on, that a committed entry of the account is charged
+ * at; DT_NOEND if there is none.
+ */
+extern TimestampTz ledger_next_charged(const uint8 *account, TimestampTz from);
+
+/*
  * Begins a scan over the entries of an account, from the oldest transaction that is
  * not older than from, to those older than below.
  */

@@ -87,7 +87,6 @@ typedef struct Task
 {
 	Walk	   *walk;
 	const Account *account;
-	LedgerPeriod period;		/* to be closed */
 } Task;
 
 /* ---- which accounts ---- */
@@ -181,36 +180,14 @@ limit_of(Walk *walk, const Account *account)
 	return known->found ? &known->limit : NULL;
 }
 
-/* Adds the period of an instant to those that are listed. */
-static List *
-add_period(List *periods, const Calendar *calendar, TimestampTz at)
-{
-	LedgerPeriod *period;
-	ListCell   *cell;
-
-	foreach(cell, periods)
-	{
-		period = lfirst(cell);
-		if (at >= period->start && at < period->end)
-			return periods;
-	}
-	period = palloc(sizeof(LedgerPeriod));
-	calendar_period(calendar, at, &period->start, &period->end);
-	return lappend(periods, period);
-}
-
-/*
- * Reads what is not in the account's last fold: counts it in fold, and lists the
- * periods it is charged in.
- */
-static List *
-read_new(const Task *task, const Calendar *calendar, LedgerFold *fold)
+/* Reads what is not in the account's last fold, and counts it in fold. */
+static void
+read_new(const Task *task, LedgerFold *fold)
 {
 	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
 	TupleTableSlot *slot = row_slot(ledger);
 	RowScan    *scan = ledger_scan_xids(ledger, task->account->id, fold->upto,
 										task->walk->horizon.xid);
-	List	   *periods = NIL;
 	bool		in_progress;
 
 	while (row_scan_next(scan, slot, &in_progress))
@@ -219,11 +196,9 @@ read_new(const Task *task, const Calendar *calendar, LedgerFold *fold)
 
 		fold->entries++;
 		fold->charged_at = Max(fold->charged_at, at);
-		periods = add_period(periods, calendar, at);
 	}
 	row_scan_end(scan);
 	row_close(ledger);
-	return periods;
 }
 
 /* Writes the row. */
@@ -256,15 +231,14 @@ fold_account(void *arg)
 	const CreditLimit *limit = limit_of(task->walk, task->account);
 	LedgerFold	last;
 	LedgerFold	fold;
-	List	   *periods;
 	bool		open = false;
 
 	if (limit == NULL)
 		return;
 	last = ledger_newest_fold(account);
 	fold = last;
-	periods = read_new(task, &limit->calendar, &fold);
-	if (periods == NIL)
+	read_new(task, &fold);
+	if (fold.entries == last.entries)
 		return;
 	fold.upto = task->walk->horizon.xid;
 	calendar_period(&limit->calendar, fold.charged_at, &fold.period_start,
@@ -277,9 +251,7 @@ fold_account(void *arg)
 							  fold.upto, &open);
 		insert_fold(account, &fold);
 	}
-	if (last.upto != 0)
-		periods = add_period(periods, &limit->calendar, last.charged_at);
-	ledger_close(account, limit, periods, &task->walk->horizon);
+	ledger_close(account, limit, &task->walk->horizon);
 }
 
 /* Tells of the first account that failed. */
@@ -318,16 +290,15 @@ fold_accounts(Walk *walk)
 
 /* ---- closing ---- */
 
-/* Closes a period that nothing was written in since; for subxact_try(). */
+/* Closes periods that nothing was written in since; for subxact_try(). */
 static void
-close_period(void *arg)
+close_account(void *arg)
 {
 	Task	   *task = arg;
 	const CreditLimit *limit = limit_of(task->walk, task->account);
 
 	if (limit != NULL)
-		ledger_close(task->account->id, limit, list_make1(&task->period),
-					 &task->walk->horizon);
+		ledger_close(task->account->id, limit, &task->walk->horizon);
 }
 
 /* Periods of folds that have ended, and are not closed, oldest first; SPI's. */
@@ -341,7 +312,7 @@ periods_due(const Walk *walk)
 	values[1] = TimestampTzGetDatum(walk->horizon.complete_us);
 	values[2] = Int32GetDatum(MAX_CLOSED);
 	if (SPI_execute_with_args(
-			"SELECT f.account, f.period_start, f.period_end, l.provider, l.limit_name"
+			"SELECT f.account, f.period_end, l.provider, l.limit_name"
 			" FROM quota.ledger_folds AS f, LATERAL"
 			" (SELECT provider, limit_name FROM quota.ledger AS e"
 			" WHERE e.account OPERATOR(pg_catalog.=) f.account LIMIT 1) AS l"
@@ -349,7 +320,7 @@ periods_due(const Walk *walk)
 			" AND f.period_end OPERATOR(pg_catalog.<=) $2"
 			" AND NOT EXISTS (SELECT FROM quota.ledger_periods AS p"
 			" WHERE p.account OPERATOR(pg_catalog.=) f.account"
-			" AND p.period_start OPERATOR(pg_catalog.>=) f.period_start)"
+			" AND p.period_end OPERATOR(pg_catalog.>=) f.period_end)"
 			" ORDER BY f.period_end LIMIT $3",
 			lengthof(types), types, values, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read quota.ledger_folds");
@@ -380,14 +351,12 @@ close_due(Walk *walk)
 
 		memcpy(account.id, DatumGetUUIDP(SPI_getbinval(row, desc, 1, &isnull))->data,
 			   QUOTA_ACCOUNT_LEN);
-		task.period.start = DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull));
-		task.period.end = DatumGetTimestampTz(SPI_getbinval(row, desc, 3, &isnull));
-		account.provider = SPI_getvalue(row, desc, 4);
-		account.limit_name = SPI_getvalue(row, desc, 5);
-		error = subxact_try(close_period, &task);
+		account.provider = SPI_getvalue(row, desc, 3);
+		account.limit_name = SPI_getvalue(row, desc, 4);
+		error = subxact_try(close_account, &task);
 		if (error)
 			report(walk, &account, error);
-		walk->slot->fold_closed_us = task.period.end - 1;
+		walk->slot->fold_closed_us = DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull)) - 1;
 	}
 	if (table->numvals == MAX_CLOSED)
 		walk->more = true;

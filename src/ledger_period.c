@@ -11,7 +11,9 @@
  *
  * There is one writer, the worker of the database; a unique key sees to the rest.
  * Periods of an account are closed in the order of time and do not overlap: after a
- * change of its calendar the first one starts where the last one has ended.
+ * change of its calendar the first one starts where the last one has ended.  None is
+ * left out, however many have ended since: whoever closes one closes all before it,
+ * found by the first entry that is charged after the last row's end.
  */
 #include "credit.h"
 
@@ -129,33 +131,24 @@ insert_period(RowTable *periods, const LedgerEntry *entry,
 	ledger_write(periods, &row);
 }
 
-/* list_sort() comparator: by start */
-static int
-compare_periods(const ListCell *a, const ListCell *b)
-{
-	TimestampTz x = ((LedgerPeriod *) lfirst(a))->start;
-	TimestampTz y = ((LedgerPeriod *) lfirst(b))->start;
-
-	return x < y ? -1 : x > y;
-}
-
 /* See credit.h. */
 void
-ledger_close(const uint8 *account, const CreditLimit *limit, List *periods,
+ledger_close(const uint8 *account, const CreditLimit *limit,
 			 const LedgerHorizon *horizon)
 {
 	RowTable   *table = row_open(QUOTA_REL_PERIODS);
 	TimestampTz until = closed_until(table, account);
+	TimestampTz charged_at;
 	const LedgerEntry *entry = NULL;
-	ListCell   *cell;
 
-	list_sort(periods, compare_periods);
-	foreach(cell, periods)
+	while ((charged_at = ledger_next_charged(account, until)) < horizon->complete_us)
 	{
-		LedgerPeriod period = *(LedgerPeriod *) lfirst(cell);
+		LedgerPeriod period;
 
-		if (period.end > horizon->complete_us || period.end <= until)
-			continue;
+		CHECK_FOR_INTERRUPTS();
+		calendar_period(&limit->calendar, charged_at, &period.start, &period.end);
+		if (period.end > horizon->complete_us)
+			break;
 		period.start = Max(period.start, until);
 		if (entry == NULL)
 			entry = any_entry(account);

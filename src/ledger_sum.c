@@ -115,6 +115,24 @@ scan_period(RowTable *ledger, const uint8 *account, TimestampTz start,
 	return row_scan_begin(ledger, QUOTA_REL_LEDGER_ACCOUNT, 3, keys);
 }
 
+/* See ledger.h. */
+TimestampTz
+ledger_next_charged(const uint8 *account, TimestampTz from)
+{
+	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
+	TupleTableSlot *slot = row_slot(ledger);
+	RowScan    *scan = scan_period(ledger, account, from, DT_NOEND);
+	TimestampTz charged_at = DT_NOEND;
+	bool		in_progress;
+
+	while (charged_at == DT_NOEND && row_scan_next(scan, slot, &in_progress))
+		if (!in_progress)
+			charged_at = row_int64(slot, LEDGER_CHARGED_AT);
+	row_scan_end(scan);
+	row_close(ledger);
+	return charged_at;
+}
+
 /* 22003 for one that does not fit. */
 static int64
 checked(int128 sum)

@@ -98,7 +98,7 @@ choose(QuotaBucket *b, int64 now_ns, int64 *again_ns)
 	return ACT_NOTHING;
 }
 
-/* A slow bucket of this database that has a row; false for any other. */
+/* A slow bucket of this database that has a row; false for any other.  May throw. */
 static bool
 look_at(uint32 index, Look *look)
 {
@@ -110,6 +110,8 @@ look_at(uint32 index, Look *look)
 	if (!b->entry.used || !b->mark.slow || owner >= (uint32) quota_max_providers ||
 		slot->database != MyDatabaseId)
 		return false;
+	if (!rules_are_current(b))	/* else it is never settled, nor full; looked at again locked */
+		(void) rules_renew(index);
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	ours = quota_owned(&b->entry, owner) && slot->database == MyDatabaseId &&
 		b->mark.slow && b->mark.place.offset != 0;

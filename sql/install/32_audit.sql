@@ -138,8 +138,8 @@ AS $$
 				AND l.charged_at OPERATOR(pg_catalog.>=) c.period_start AND l.charged_at OPERATOR(pg_catalog.<) c.period_end) AS a
 		WHERE audit_folds."full" OR c.newest
 	), ends AS (
-		SELECT p.*, pg_catalog.lag(p.period_end) OVER (PARTITION BY p.account
-			ORDER BY p.period_start, p.period_end) AS ended
+		SELECT p.*, coalesce(pg_catalog.lag(p.period_end) OVER (PARTITION BY p.account
+			ORDER BY p.period_start, p.period_end), '-infinity') AS ended
 		FROM quota.ledger_periods AS p
 	), found AS (
 		SELECT c.account, 'running balance differs' AS problem,
@@ -158,15 +158,12 @@ AS $$
 		SELECT e.account, 'periods overlap', 'one that starts at ' OPERATOR(pg_catalog.||) e.period_start, NULL, NULL
 		FROM ends AS e WHERE e.ended OPERATOR(pg_catalog.>) e.period_start
 		UNION ALL
-		SELECT DISTINCT f.account, 'period not closed', 'one that ends at ' OPERATOR(pg_catalog.||) f.period_end, 1, 0
-		FROM quota.ledger_folds AS f
-		WHERE EXISTS (
-				SELECT FROM quota.ledger_periods AS p
-				WHERE p.account OPERATOR(pg_catalog.=) f.account AND p.period_start OPERATOR(pg_catalog.>=) f.period_end)
-			AND NOT EXISTS (
-				SELECT FROM quota.ledger_periods AS p
-				WHERE p.account OPERATOR(pg_catalog.=) f.account AND p.period_start OPERATOR(pg_catalog.<) f.period_end
-					AND p.period_end OPERATOR(pg_catalog.>=) f.period_end)
+		SELECT e.account, 'period not closed', 'one that ends by ' OPERATOR(pg_catalog.||) e.period_start, 1, 0
+		FROM ends AS e
+		WHERE e.ended OPERATOR(pg_catalog.<>) e.period_start AND EXISTS (
+			SELECT FROM quota.ledger AS l
+			WHERE l.account OPERATOR(pg_catalog.=) e.account AND l.charged_at OPERATOR(pg_catalog.>=) e.ended
+				AND l.charged_at OPERATOR(pg_catalog.<) e.period_start)
 		UNION ALL
 		SELECT p.account, 'closed period differs', 'units used in the one that starts at ' OPERATOR(pg_catalog.||) p.period_start,
 			s.used, p.posted OPERATOR(pg_catalog.+) p.held

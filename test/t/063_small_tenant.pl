@@ -56,6 +56,10 @@ $_->wait for @workers;
 is($watch->query("SELECT count(*) FROM claimed WHERE tenant = 'large'"), 100, 'the large tenant has the provider for itself');
 $watch->query("INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 'small', 'key1', '/cheap' FROM generate_series(1, 50)");
 $watch->query('TRUNCATE claimed RESTART IDENTITY');
+# one worker, as the order in which several note their claims is not that of the claims
+$workers[0]->query('CALL run(64)');
+is($watch->query("SELECT count(*) FROM claimed WHERE tenant = 'small'"), '50', 'the small tenant is served at once: 50 jobs within the next 64');
+$watch->query("INSERT INTO quota.jobs (tenant, provider, endpoint) SELECT 'small', 'key1', '/cheap' FROM generate_series(1, 25)");
 $_->query_async('CALL run(100000)') for @workers;
 my $over = '';
 my $looks = 0;
@@ -64,20 +68,18 @@ while (grep { $_->is_busy } @workers)
 	my ($l, $s, $a) = (used('large', 'slice'), used('small', 'slice'), used('large', 'account'));
 	$over .= "$l $s $a\n" if $l > $slice || $s > 150 || $a > $account;
 	$looks++;
-	select undef, undef, undef, 0.05;
+	select undef, undef, undef, 0.01;
 }
 $_->wait for @workers;
 is($over, '', 'no slice, and not the account, is exceeded at any time');
 cmp_ok($looks, '>', 5, "of $looks looks");
-# 10 cheap jobs cost as much as a dear one; workers are at work at the same time
-cmp_ok($watch->query("SELECT max(n) FROM claimed WHERE tenant = 'small'"), '<=', 64, 'the small tenant is served at once: 50 jobs within the next 64');
-is($watch->query("SELECT count(*) FROM quota.jobs WHERE tenant = 'small' AND state = 'succeeded'"), '50', 'all of it');
-is(used('small', 'slice'), '100', 'and is charged for it');
+is($watch->query("SELECT count(*) FROM quota.jobs WHERE tenant = 'small' AND state = 'succeeded'"), '75', 'all of it');
+is(used('small', 'slice'), '150', 'and is charged for it');
 is(used('large', 'slice'), int($slice / 20) * 20, 'the large tenant uses its slice to the last job that fits,');
-is(used('large', 'account'), int($slice / 20) * 20 + 100, 'together they use so much of the account,');
+is(used('large', 'account'), int($slice / 20) * 20 + 150, 'together they use so much of the account,');
 is($watch->query("SELECT count(*) FROM quota.jobs WHERE tenant = 'large' AND state = 'queued'"), $jobs - int($slice / 20), 'and the rest waits');
 is($watch->query("SELECT reason FROM quota.stat_flows WHERE tenant = 'large'"), 'quota_exhausted', 'for want of credits');
-is($watch->query("SELECT sum(amount) FROM quota.ledger WHERE limit_name = 'account'"), int($slice / 20) * 20 + 100, 'entries say the same');
+is($watch->query("SELECT sum(amount) FROM quota.ledger WHERE limit_name = 'account'"), int($slice / 20) * 20 + 150, 'entries say the same');
 is($watch->query('SELECT count(*) FROM quota_audit()'), '0', 'the audit is empty');
 note sprintf '%d jobs in %.1f s', $watch->query('SELECT count(*) FROM claimed'), time - $start;
 

@@ -86,6 +86,13 @@ BEGIN
 	ELSE
 		PERFORM quota_settle(a.permit, billed => s.how <> 'not billed');
 	END IF;
+	-- one with credits that was settled before, for the same credits: nothing was done
+	IF EXISTS (SELECT FROM quota.ledger WHERE permit = a.permit) AND NOT EXISTS (
+		SELECT FROM quota.ledger WHERE permit = a.permit AND kind IN ('settle', 'release', 'late') AND xid = pg_current_xact_id())
+	THEN
+		INSERT INTO failed VALUES (call, nextval('tick'), now_us(), 'again');
+		RETURN;
+	END IF;
 	INSERT INTO settled SELECT s.*;
 	IF a.xact = pg_current_xact_id() AND s.how <> 'release' THEN
 		RAISE LOG 'sent: %|', concat_ws('|', a.id, a.tenant, a.provider, coalesce(a.endpoint, ''), coalesce(a."user", ''), a.class, a.n, a.token, s.token);
