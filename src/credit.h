@@ -50,12 +50,6 @@ extern LedgerHorizon ledger_look(QuotaSlot *database_slot);
 
 /* ---- ledger_period.c ---- */
 
-typedef struct LedgerPeriod
-{
-	TimestampTz start;
-	TimestampTz end;
-} LedgerPeriod;
-
 /*
  * Writes the roll-over rows of all periods of an account that are over by the horizon,
  * have entries, and have none.

@@ -28,6 +28,12 @@
 
 PG_FUNCTION_INFO_V1(quota_account_amount);
 
+typedef struct LedgerPeriod
+{
+	TimestampTz start;
+	TimestampTz end;
+} LedgerPeriod;
+
 /* Up to when the account's periods are closed. */
 static TimestampTz
 closed_until(RowTable *periods, const uint8 *account)
