@@ -189,6 +189,8 @@ extern bool credit_hold_is_lost(const HoldRow *hold);
 
 /* Names of all providers, in order, palloc'd. */
 extern List *credit_providers(void);
+/* Lets the worker fold what was written. */
+extern void credit_fold_soon(void);
 
 /* ---- credit_expire.c ---- */
 

@@ -1,7 +1,7 @@
 /*
  * credit_sql.c
- *		Credits by hand: quota_grant(), quota_adjust(), quota_refund() and
- *		quota_balance(); quota_hold() is in hold_sql.c.
+ *		Credits by hand: quota_grant(), quota_adjust() and quota_balance(); quota_refund()
+ *		is in credit_refund.c, quota_hold() in hold_sql.c.
  *
  * All of them name an allowance by tenant, provider and limit, as a call would:
  * the plan of such a call says which account that is.  Tenant NULL names an
@@ -21,7 +21,6 @@
 
 PG_FUNCTION_INFO_V1(quota_grant);
 PG_FUNCTION_INFO_V1(quota_adjust);
-PG_FUNCTION_INFO_V1(quota_refund);
 PG_FUNCTION_INFO_V1(quota_balance);
 
 /* ---- naming an account ---- */
@@ -127,9 +126,9 @@ named_allowance(const char *tenant, const char *provider, const char *name,
 
 /* ---- entries by hand ---- */
 
-/* Lets the worker fold what was written. */
-static void
-fold_soon(void)
+/* See credit.h. */
+void
+credit_fold_soon(void)
 {
 	quota_work_due(quota_slot(MyDatabaseId, quota_catalog()->extension, ""),
 				   quota_now_ns() + LEDGER_FOLD_NS);
@@ -147,7 +146,7 @@ enter(LedgerEntry *entry, const QuotaTerm *term)
 	ledger = row_open(QUOTA_REL_LEDGER);
 	ledger_append(ledger, entry);
 	row_close(ledger);
-	fold_soon();
+	credit_fold_soon();
 }
 
 /* Arguments tenant, provider, name, amount, reason, endpoint, key. */
@@ -196,201 +195,6 @@ quota_adjust(PG_FUNCTION_ARGS)
 {
 	quota_enter_write("quota_adjust()");
 	enter_by_hand(fcinfo, "adjust", -QUOTA_MAX_AMOUNT, 1);
-	PG_RETURN_VOID();
-}
-
-/* ---- refunds ---- */
-
-/* One account's entries of a permit, summed: what of it can be refunded. */
-static List *
-add_to_account(List *sums, LedgerEntry *entry)
-{
-	ListCell   *cell;
-
-	foreach(cell, sums)
-	{
-		LedgerEntry *sum = lfirst(cell);
-
-		if (memcmp(sum->account, entry->account, QUOTA_ACCOUNT_LEN) == 0)
-		{
-			sum->amount += entry->amount;
-			return sums;
-		}
-	}
-	return lappend(sums, entry);
-}
-
-/*
- * What was committed of a permit and not refunded, by account; the permit stays
- * locked against other refunds.  Throws when it is open or unknown.
- */
-static List *
-refundable(RowTable *ledger, int64 permit)
-{
-	HoldRow		row;
-	HoldOutcome hold = hold_look(permit, &row);
-	List	   *sums = NIL;
-	ListCell   *cell;
-
-	/* the clock has settled it */
-	if (hold == HOLD_TAKEN && credit_hold_is_lost(&row))
-		hold = credit_lose(permit) == HOLD_TAKEN ? HOLD_NONE : HOLD_BUSY;
-	if (hold == HOLD_BUSY)
-		quota_error_permit_busy(permit);
-	if (hold == HOLD_TAKEN)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("permit %lld is open", (long long) permit),
-				 errhint("Settle it with quota_settle() first.")));
-	if (ledger_of_permit(ledger, permit) == NIL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("no credits were spent by permit %lld",
-						(long long) permit)));
-	if (!ledger_lock_permit(ledger, permit))
-		quota_error_permit_busy(permit);
-	/* read again what the lock now protects */
-	foreach(cell, ledger_of_permit(ledger, permit))
-		sums = add_to_account(sums, lfirst(cell));
-	return sums;
-}
-
-/* Refunds amount, or with 0 what is left, to one account; throws 22023. */
-static void
-refund_account(RowTable *ledger, LedgerEntry *sum, int64 amount,
-			   const char *reason)
-{
-	if (amount > sum->amount)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("cannot refund more than was spent"),
-				 errdetail("Of limit \"%s\" permit %lld has %lld left to refund.",
-						   sum->limit_name, (long long) sum->permit,
-						   (long long) sum->amount)));
-	if (amount == 0)
-		amount = sum->amount;
-	if (amount <= 0)
-		return;
-	sum->kind = "refund";
-	sum->amount = -amount;
-	sum->held = 0;
-	sum->reason = reason;
-	sum->created_at = quota_wall_us();
-	credit_charge(sum, NULL, sum->amount, &sum->charged_at);
-	ledger_append(ledger, sum);
-	fold_soon();
-}
-
-/* 42704 for a unit of which the permit spent nothing. */
-static void
-check_unit(const List *sums, int64 permit, const char *unit)
-{
-	ListCell   *cell;
-
-	foreach(cell, sums)
-		if (strcmp(((LedgerEntry *) lfirst(cell))->unit, unit) == 0)
-			return;
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("permit %lld spent no credits of unit \"%s\"",
-					(long long) permit, unit)));
-}
-
-/* An amount means something only for one unit. */
-static void
-check_one_unit(const List *sums)
-{
-	const char *unit = NULL;
-	ListCell   *cell;
-
-	foreach(cell, sums)
-	{
-		const LedgerEntry *sum = lfirst(cell);
-
-		if (unit && strcmp(sum->unit, unit) != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("argument \"unit\" is needed"),
-					 errdetail("The permit spent several units.")));
-		unit = sum->unit;
-	}
-}
-
-/* What quota_refund() is asked. */
-typedef struct Refund
-{
-	int64		permit;
-	int64		amount;			/* 0 = all that is left */
-	char	   *reason;
-	char	   *unit;			/* NULL = all */
-} Refund;
-
-/* Refunds it.  Throws. */
-static void
-refund(RowTable *ledger, const Refund *r)
-{
-	List	   *sums = refundable(ledger, r->permit);
-	ListCell   *cell;
-
-	if (r->unit)
-		check_unit(sums, r->permit, r->unit);
-	else if (r->amount > 0)
-		check_one_unit(sums);
-	foreach(cell, sums)
-	{
-		LedgerEntry *sum = lfirst(cell);
-
-		if (r->unit == NULL || strcmp(r->unit, sum->unit) == 0)
-			refund_account(ledger, sum, r->amount, r->reason);
-	}
-}
-
-/* The key is of the permit's tenant and provider; without entries of neither. */
-static OnceCall
-once_of_refund(RowTable *ledger, const Refund *r, const char *key)
-{
-	OnceCall	once = {.operation = "refund",.key = key};
-	List	   *entries = key ? ledger_of_permit(ledger, r->permit) : NIL;
-
-	if (entries != NIL)
-	{
-		once.tenant = ((LedgerEntry *) linitial(entries))->tenant;
-		once.provider = ((LedgerEntry *) linitial(entries))->provider;
-	}
-	once_int64(&once, "permit", r->permit);
-	if (r->amount > 0)
-		once_int64(&once, "amount", r->amount);
-	else
-		once_text(&once, "amount", NULL);
-	once_text(&once, "reason", r->reason);
-	once_text(&once, "unit", r->unit);
-	return once;
-}
-
-/* quota_refund(permit, amount, reason, unit, key): see its COMMENT. */
-Datum
-quota_refund(PG_FUNCTION_ARGS)
-{
-	Refund		r = {0};
-	OnceCall	once;
-	RowTable   *ledger;
-
-	quota_enter_write("quota_refund()");
-	r.permit = quota_arg_int64(fcinfo, 0, "permit", 1, PG_INT64_MAX);
-	if (!PG_ARGISNULL(1))
-		r.amount = quota_arg_int64(fcinfo, 1, "amount", 1, QUOTA_MAX_AMOUNT);
-	r.reason = quota_arg_text(fcinfo, 2, "reason", false);
-	r.unit = quota_arg_text(fcinfo, 3, "unit", false);
-
-	ledger = row_open(QUOTA_REL_LEDGER);
-	once = once_of_refund(ledger, &r, once_key_arg(fcinfo, 4));
-	if (!once_take(&once, NULL))
-	{
-		refund(ledger, &r);
-		once_store(&once, NULL);
-		once_release(&once);
-	}
-	row_close(ledger);
 	PG_RETURN_VOID();
 }
 
