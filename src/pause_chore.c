@@ -203,14 +203,15 @@ is_past(TupleTableSlot *row, const Work *w)
 		return false;
 	LWLockAcquire(quota_shared->pause_lock, LW_SHARED);
 	for (uint32 i = 0; i < (uint32) pause_places() && past; i++)
-		past = !quota_pauses[i].used || quota_pauses[i].id != id;
+		past = !quota_pauses[i].used || quota_pauses[i].id != id ||
+			quota_pauses[i].database_slot != w->database_slot;
 	LWLockRelease(quota_shared->pause_lock);
 	return past;
 }
 
-/* Deletes rows that no entry belongs to any more. */
+/* Deletes rows that no entry belongs to any more; one that is locked, later. */
 static void
-delete_past(RowTable *pauses, const Work *w)
+delete_past(RowTable *pauses, Work *w)
 {
 	TupleTableSlot *slot = row_slot(pauses);
 	RowScan    *scan = row_scan_begin(pauses, QUOTA_REL_PAUSES_PKEY, 0, NULL);
@@ -218,8 +219,14 @@ delete_past(RowTable *pauses, const Work *w)
 
 	row_will_delete(pauses);
 	while (row_scan_next(scan, slot, &in_progress))
-		if (!in_progress && is_past(slot, w) && row_lock(pauses, slot) == ROW_LOCKED)
+	{
+		if (!is_past(slot, w))
+			continue;
+		if (!in_progress && row_lock(pauses, slot) == ROW_LOCKED)
 			row_delete(pauses, slot);
+		else
+			w->next_ns = Min(w->next_ns, w->now_ns + AGAIN_NS);
+	}
 	row_scan_end(scan);
 }
 
