@@ -246,18 +246,15 @@ count_final(int64 permit, LedgerEntry *entry, int64 diff, bool marked)
 		credit_check_range(entry);
 }
 
-/* See credit.h. */
-bool
-credit_resolve(int64 permit, bool billed, const QuotaUnits *units, bool marked)
+/* credit_resolve() of a hold that nobody can be too late for. */
+static bool
+resolve(int64 permit, bool billed, const QuotaUnits *units, bool marked)
 {
 	HoldRow		hold;
-	HoldOutcome outcome;
+	HoldOutcome outcome = hold_delete(permit, &hold);
 	RowTable   *ledger;
 	ListCell   *cell;
 
-	if (!marked && credit_settle_late(permit, billed, units))
-		return true;
-	outcome = hold_delete(permit, &hold);
 	if (outcome == HOLD_BUSY)
 		quota_error_permit_busy(permit);
 	if (outcome == HOLD_NONE)
@@ -275,6 +272,15 @@ credit_resolve(int64 permit, bool billed, const QuotaUnits *units, bool marked)
 	}
 	row_close(ledger);
 	return true;
+}
+
+/* See credit.h. */
+bool
+credit_resolve(int64 permit, bool billed, const QuotaUnits *units, bool marked)
+{
+	if (!marked && credit_settle_late(permit, billed, units))
+		return true;
+	return resolve(permit, billed, units, marked);
 }
 
 /* See credit.h. */
@@ -322,7 +328,7 @@ credit_give_back(int64 permit, int32 n, bool marked)
 	if (n > hold.calls)
 		quota_error_range("n", n, 1, hold.calls);
 	if (n == hold.calls)
-		return credit_resolve(permit, false, NULL, false);
+		return resolve(permit, false, NULL, false);
 	ledger = row_open(QUOTA_REL_LEDGER);
 	foreach(cell, credit_held(ledger, permit, hold.created_at))
 	{

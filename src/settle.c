@@ -229,12 +229,14 @@ give_back(int64 permit, int32 n)
 	may_hold = quota_permits[index].has_hold || quota_permits[index].restored;
 	if (n < calls)
 		result = permit_give(index, n, quota_now_ns());
+	else if (quota_permits[index].expires_ns <= quota_now_ns())
+		result = PERMIT_OVER;
 	permit_unlock(index);
 	if (result == PERMIT_BUSY)
 		quota_error_permit_busy(permit);
 	if (n > calls)
 		quota_error_range("n", n, 1, calls);
-	if (n == calls)
+	if (n == calls && !(may_hold && result == PERMIT_OVER))
 		return finish(permit, KEEP_NOTHING, NULL);
 	if (may_hold)
 		return credit_give_back(permit, n, result == PERMIT_MARKED);

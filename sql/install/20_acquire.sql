@@ -152,7 +152,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'quota_release'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota_release(bigint, integer) IS
-'n of the calls of this permit, or all of them when n is NULL, were never made: when the transaction commits everything they took returns, concurrency, credits and rate tokens (less what has refilled since). The permit stays open for the calls that are left and may be released again, settled (units are per call that is left) or extended. A NULL permit: nothing happens. Errors as quota_settle, while another transaction gives back calls of the permit too; 22023 n below 1 or above the calls that are left, which DETAIL tells.';
+'n of the calls of this permit, or all of them when n is NULL, were never made: when the transaction commits everything they took returns, concurrency, credits and rate tokens (less what has refilled since). The permit stays open for the calls that are left and may be released again, settled (units are per call that is left) or extended. A NULL permit: nothing happens. Errors as quota_settle, while another transaction gives back calls of the permit too; 55000 with n of a permit with credits whose lifetime is over, whatever settle_late says; 22023 n below 1 or above the calls that are left, which DETAIL tells.';
 
 CREATE FUNCTION quota_extend(permit bigint, by interval)
 RETURNS timestamptz

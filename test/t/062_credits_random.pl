@@ -85,7 +85,9 @@ $main->query(q{
 		ELSIF dice < 0.76 THEN
 			h := some_open();
 			PERFORM quota_release(h, 1 + k % 3);
-			INSERT INTO done (op, permit) VALUES ('release', h);
+			-- of all calls, and too late: that is settling it late
+			INSERT INTO done (op, permit) VALUES (CASE WHEN EXISTS (SELECT FROM quota.ledger l WHERE l.permit = h AND l.kind = 'late')
+				THEN 'late' ELSE 'release' END, h) ON CONFLICT DO NOTHING;
 		ELSIF dice < 0.86 THEN
 			h := some_done();
 			IF keyed THEN
