@@ -108,6 +108,20 @@ SELECT * FROM audit(format($$INSERT INTO quota.ledger (account, provider, limit_
 SELECT * FROM audit(format($$DELETE FROM quota.ledger WHERE permit = %s AND kind = 'settle' AND limit_name = 'own'$$, :p));
 SELECT * FROM audit(format($$UPDATE quota.ledger SET held = held - 1 WHERE permit = %s AND kind = 'settle' AND limit_name = 'own'$$, :p));
 SELECT * FROM audit(format($$UPDATE quota.ledger SET amount = -1000 WHERE permit = %s AND kind = 'refund' AND limit_name = 'own'$$, :p));
+-- a hold that was admitted though it was not available: the allowance owes something,
+-- and no debt explains it; but a debt does, a soft limit, and a lowered amount
+CREATE FUNCTION held(n bigint, allowance bigint) RETURNS text LANGUAGE SQL AS $$
+	SELECT format($q$INSERT INTO quota.ledger (account, provider, limit_name, tenant, unit, kind, amount, held, permit, charged_at, created_at, xid, period_start, allowance)
+		SELECT account, provider, limit_name, tenant, unit, 'hold', %1$s, %1$s, 77, charged_at, created_at, pg_current_xact_id(), period_start, %2$L
+		FROM quota.ledger WHERE kind = 'hold' AND limit_name = 'own' AND tenant = 'stm_a' AND period_start = '2026-09-01' LIMIT 1;
+	INSERT INTO quota.holds SELECT permit, tenant, provider, NULL, 1, created_at, 'infinity' FROM quota.ledger WHERE permit = 77$q$, n, allowance)
+$$;
+SELECT allowance, sum(amount) FROM quota.ledger WHERE kind = 'hold' AND limit_name = 'own' AND tenant = 'stm_a' GROUP BY period_start, allowance ORDER BY period_start;
+SELECT * FROM audit(held(1000, 1000));
+SELECT * FROM audit(held(1000, NULL));
+SELECT * FROM audit(held(1000, 2000));
+SELECT * FROM audit($$DELETE FROM quota.ledger WHERE provider = 'stm' AND kind = 'grant'; $$ || held(600, 1000)) WHERE problem LIKE 'held%';
+SELECT * FROM audit($$SELECT quota_adjust('stm_a', 'stm', 'own', 5000); UPDATE quota.limits SET amount = 1 WHERE provider = 'stm'$$);
 -- an entry that does not sum to zero
 SELECT * FROM audit(format($$ALTER TABLE quota.ledger DROP CONSTRAINT ledger_moves;
 	UPDATE quota.ledger SET held = 0 WHERE permit = %s AND kind = 'hold' AND limit_name = 'own'$$, :p));
@@ -129,5 +143,6 @@ DROP OWNED BY statement_user;
 DROP ROLE statement_user;
 DROP VIEW periods, own;
 DROP FUNCTION audit;
+DROP FUNCTION held;
 DROP PROCEDURE await;
 DROP PROCEDURE spend;

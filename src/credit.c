@@ -95,6 +95,8 @@ collect_parts(const QuotaPlan *plan, int64 permit, LedgerEntry *entries,
 		entry->amount = part->amount;
 		entry->held = part->amount;
 		entry->charged_at = charge_time(part, wall_us);
+		entry->period_start = part->period_us;
+		entry->allowance = quota_term_binds(term) ? term->capacity : -1;
 		n++;
 	}
 	permit_unlock(index);

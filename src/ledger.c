@@ -94,6 +94,12 @@ ledger_append(RowTable *ledger, const LedgerEntry *entry)
 			FullTransactionIdGetDatum(GetTopFullTransactionId()));
 	if (entry->calls > 0)
 		row_set(&row, LEDGER_CALLS, Int32GetDatum(entry->calls));
+	if (strcmp(entry->kind, "hold") == 0)
+	{
+		row_set(&row, LEDGER_PERIOD_START, TimestampTzGetDatum(entry->period_start));
+		if (entry->allowance >= 0)
+			row_set(&row, LEDGER_ALLOWANCE, Int64GetDatum(entry->allowance));
+	}
 	ledger_write(ledger, &row);
 }
 

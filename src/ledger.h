@@ -31,7 +31,9 @@ enum
 	LEDGER_REASON,
 	LEDGER_HELD,
 	LEDGER_XID,
-	LEDGER_CALLS
+	LEDGER_CALLS,
+	LEDGER_PERIOD_START,
+	LEDGER_ALLOWANCE
 };
 
 /* One row of quota.ledger; NULL and 0 where it has none. */
@@ -51,6 +53,9 @@ typedef struct LedgerEntry
 	TimestampTz created_at;
 	const char *reason;
 	int32		calls;			/* of settle and expire */
+	/* of hold: the period it is charged in, and what its limit allowed then; -1 = any */
+	TimestampTz period_start;
+	int64		allowance;
 } LedgerEntry;
 
 extern void ledger_append(RowTable *ledger, const LedgerEntry *entry);

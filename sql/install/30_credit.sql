@@ -45,6 +45,8 @@ CREATE TABLE quota.ledger (
 	held bigint NOT NULL DEFAULT 0,
 	xid xid8 NOT NULL,
 	calls integer,
+	period_start timestamptz,
+	allowance bigint,
 	CONSTRAINT ledger_kind_word CHECK (kind OPERATOR(pg_catalog.=) ANY
 		(ARRAY['hold', 'release', 'settle', 'refund', 'expire', 'late', 'grant', 'adjust'])),
 	CONSTRAINT ledger_moves CHECK (quota.ledger_entry_moves(kind, amount, held)),
@@ -70,6 +72,8 @@ COMMENT ON COLUMN quota.ledger.amount IS 'Units by which what is used of the all
 COMMENT ON COLUMN quota.ledger.held IS 'Units by which what open holds hold changes. The side that is neither available nor held gains amount - held, so every entry sums to zero.';
 COMMENT ON COLUMN quota.ledger.xid IS 'Transaction that wrote the entry. Entries of an account are in order by xid, then id: final for those whose transaction is older than all that are open, as no more can come before them. Entries that are restored have that of the restore.';
 COMMENT ON COLUMN quota.ledger.calls IS 'Of settle and expire: the calls that the hold was for then; units given when settling are of one.';
+COMMENT ON COLUMN quota.ledger.period_start IS 'Of hold: start of the period it was decided in.';
+COMMENT ON COLUMN quota.ledger.allowance IS 'Of hold: amount of the allowance when it was admitted, so what the holds of a period come to, less what was given back and granted, never exceeds the greatest of these. NULL: the limit was soft and admitted it whatever was left.';
 COMMENT ON COLUMN quota.ledger.permit IS 'Permit of the call; all its entries have the same.';
 COMMENT ON COLUMN quota.ledger.job IS 'Job the call was made for.';
 COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in: the one that contains this instant by the limit''s calendar. Entries that refer to a hold have that of the hold.';

@@ -51,6 +51,28 @@ AS $$
 					AND l.kind OPERATOR(pg_catalog.=) ANY (ARRAY['hold', 'release'])) AS open_held
 		FROM parts AS p LEFT JOIN quota.holds AS h
 			ON h.permit OPERATOR(pg_catalog.=) p.permit
+	), taken AS (
+		SELECT l.account, l.period_start,
+			pg_catalog.min(l.provider) AS provider,
+			pg_catalog.min(l.limit_name) AS limit_name,
+			pg_catalog.min(l.tenant) AS tenant,
+			pg_catalog.sum(l.amount) AS held,
+			pg_catalog.max(l.charged_at) AS until,
+			coalesce(pg_catalog.lead(l.period_start) OVER (PARTITION BY l.account
+				ORDER BY l.period_start), 'infinity') AS next_start,
+			CASE WHEN pg_catalog.bool_and(l.allowance IS NOT NULL)
+				THEN pg_catalog.max(l.allowance) END AS allowance
+		FROM quota.ledger AS l
+		WHERE audit_entries."full" AND l.kind OPERATOR(pg_catalog.=) 'hold'
+		GROUP BY l.account, l.period_start
+	), returning_holds AS (
+		SELECT l.account, pg_catalog.sum(l.amount) AS held
+		FROM quota.holds AS h JOIN quota.ledger AS l
+			ON l.permit OPERATOR(pg_catalog.=) h.permit
+				AND l.created_at OPERATOR(pg_catalog.=) h.created_at
+				AND l.kind OPERATOR(pg_catalog.=) ANY (ARRAY['hold', 'release'])
+		WHERE audit_entries."full" AND h.refund
+		GROUP BY l.account
 	)
 	SELECT 'hold resolved wrongly', provider, limit_name, tenant, permit,
 		CASE WHEN open THEN 'the hold is open' ELSE 'the hold is not open' END
@@ -70,6 +92,26 @@ AS $$
 		'what entries hold, and the hold if it is open', open_held, held
 	FROM judged
 	WHERE held OPERATOR(pg_catalog.<>) open_held
+	UNION ALL
+	-- a hold was admitted though it was not available: debts (settled, late, adjusted)
+	-- may go below, holds may not; what returns if it is lost may have returned already
+	SELECT 'held more than available', t.provider, t.limit_name, t.tenant, NULL,
+		'holds of the period that starts at ' OPERATOR(pg_catalog.||) t.period_start
+			OPERATOR(pg_catalog.||) ', less what was given', t.allowance,
+		(t.held OPERATOR(pg_catalog.+) g.given)::bigint
+	FROM taken AS t
+	LEFT JOIN returning_holds AS r
+		ON r.account OPERATOR(pg_catalog.=) t.account
+	CROSS JOIN LATERAL (
+		SELECT coalesce(pg_catalog.sum(l.amount), 0) AS given
+		FROM quota.ledger AS l
+		WHERE l.account OPERATOR(pg_catalog.=) t.account
+			AND l.charged_at OPERATOR(pg_catalog.>=) t.period_start
+			AND (l.charged_at OPERATOR(pg_catalog.<=) t.until
+				OR l.charged_at OPERATOR(pg_catalog.<) t.next_start)
+			AND l.amount OPERATOR(pg_catalog.<) 0) AS g
+	WHERE (t.held OPERATOR(pg_catalog.+) g.given OPERATOR(pg_catalog.-) coalesce(r.held, 0))
+		OPERATOR(pg_catalog.>) t.allowance
 	UNION ALL
 	SELECT 'entry moves wrongly', l.provider, l.limit_name, l.tenant, l.permit,
 		'amount and held are not those of kind ' OPERATOR(pg_catalog.||) l.kind, NULL, NULL
@@ -199,5 +241,5 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_audit'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION quota_audit(boolean) IS
-'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, refunds above what was spent, entries that do not sum to zero, running balances (quota.ledger_folds) that are not the one before with the entries between, or leave a number out, periods that overlap or were not closed (quota.ledger_periods), and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs; with full false only what is newer than the newest running balance of each account, that balance with the one before it, and open holds: it trusts older ones. Counters in use by open transactions are not compared.';
+'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, or admitted though they were not available (an allowance owes something only by what was settled beyond a hold, settled late or adjusted, by a soft limit, or by a change of its amount), refunds above what was spent, entries that do not sum to zero, running balances (quota.ledger_folds) that are not the one before with the entries between, or leave a number out, periods that overlap or were not closed (quota.ledger_periods), and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs; with full false only what is newer than the newest running balance of each account, that balance with the one before it, and open holds: it trusts older ones. Counters in use by open transactions are not compared.';
 REVOKE ALL ON FUNCTION quota_audit(boolean) FROM PUBLIC;
