@@ -133,6 +133,18 @@ count_first(uint32 bucket, int n, bool alone)
 		asker_wake(bucket);
 }
 
+/* The names of a direct call. */
+static QuotaCallNames
+names_of(const QuotaPlan *plan, const QuotaAsk *ask)
+{
+	QuotaCallNames names = plan->names;
+
+	names.user = quota_name_hash(ask->user);
+	names.connection = quota_name_hash(ask->connection);
+	names.resource = quota_name_hash(ask->resource);
+	return names;
+}
+
 /* See charge.h. */
 bool
 quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int n,
@@ -149,6 +161,7 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 							 permit_lifetime(plan, states, ask), !needs);
 	if (permit == QUOTA_NO_INDEX && needs)
 		return false;
+	journal_call_begin();
 	for (int i = 0; i < plan->nterms; i++)
 	{
 		const QuotaTerm *term = &plan->terms[i];
@@ -158,7 +171,7 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 			count_first(s->bucket, n, alone);
 		if (term->kind == QUOTA_BREAKER && s->charged)
 		{
-			learn_took(s->bucket, n, now_ns);
+			learn_took(s->bucket, permit, n, now_ns);
 			continue;
 		}
 		if (!s->charged || s->is_first || (s->cost == 0 && permit == QUOTA_NO_INDEX))
@@ -171,6 +184,12 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 		spread_end(&quota_buckets[s->bucket]);
 		if (unlikely(term->slow))
 			mark_wants_worker(plan->database_slot, s->bucket);
+	}
+	if (permit == QUOTA_NO_INDEX && !alone)
+	{
+		const QuotaCallNames names = names_of(plan, ask);
+
+		journal_call_end(&names);
 	}
 	if (permit != QUOTA_NO_INDEX)
 	{

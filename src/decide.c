@@ -416,6 +416,8 @@ quota_examine(const QuotaCall *call, const QuotaAsk *ask, TermState *states,
 	int			reclaims = 0;
 
 	asked.connection = call->connection;
+	asked.user = call->user;
+	asked.resource = call->resource;
 	for (int round = 0; round < MAX_ROUNDS; round++)
 	{
 		QuotaPlan  *plan = quota_plan(call, false);
@@ -424,7 +426,7 @@ quota_examine(const QuotaCall *call, const QuotaAsk *ask, TermState *states,
 		TimestampTz wall_us;
 		int			what = 0;
 
-		journal_reserve(QUOTA_MAX_TERMS + 1);
+		journal_reserve(QUOTA_MAX_TERMS + 2);
 		quota_lock_plan(plan);
 		now_ns = quota_now_ns();
 		wall_us = quota_wall_us();

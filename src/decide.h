@@ -90,6 +90,8 @@ typedef struct QuotaAsk
 	const char *only_unit;		/* decide by allowances of this unit alone
 								 * (quota_hold); NULL = by all limits */
 	const char *connection;		/* of the call; NULL = none */
+	const char *user;			/* the same, of a direct one */
+	const char *resource;
 } QuotaAsk;
 
 typedef enum DecideResult

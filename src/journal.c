@@ -176,16 +176,16 @@ append_take(JournalRecordType type, uint32 bucket, uint32 portion, bool alone)
 	return r;
 }
 
-/* The record for what is about to be taken of a meter. */
+/* The record for what is about to be taken of a meter, or counted by it. */
 static JournalRecord *
-get_take(uint32 bucket, uint32 portion, bool alone)
+get_take(JournalRecordType type, uint32 bucket, uint32 portion, bool alone)
 {
-	JournalRecord *r = find_take(RECORD_TAKE, bucket, portion, alone);
+	JournalRecord *r = find_take(type, bucket, portion, alone);
 
 	if (r != NULL && r->u.rate.portion == portion &&
 		meter_take_joins(&quota_buckets[bucket].meter, &r->u.rate.take))
 		return r;
-	r = append_take(RECORD_TAKE, bucket, portion, alone);
+	r = append_take(type, bucket, portion, alone);
 	r->u.rate.portion = portion;
 	floor_pin(portion);
 	return r;
@@ -196,31 +196,34 @@ void
 journal_take(uint32 bucket, uint32 portion, int64 n, bool alone)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
-	JournalRecord *r = get_take(bucket, portion, alone);
+	JournalRecord *r = get_take(RECORD_TAKE, bucket, portion, alone);
 
 	meter_take(&b->meter, &r->u.rate.take, n);
 	r->u.rate.units += n;
 	mark_take(bucket, n);
+	journal_call_took((int) (r - journal_records), n);
 }
 
 /* See journal.h. */
 void
 journal_first(uint32 bucket, int64 n, bool alone)
 {
-	JournalRecord *r = get_take(bucket, QUOTA_NO_INDEX, alone);
+	JournalRecord *r = get_take(RECORD_FIRST, bucket, QUOTA_NO_INDEX, alone);
 
 	meter_first(&quota_buckets[bucket].meter, &r->u.rate.take, n);
 }
 
 /* See journal.h. */
 void
-journal_probe(uint32 bucket, int64 n, int64 until_ns)
+journal_probe(uint32 bucket, uint32 permit, int64 n, int64 until_ns)
 {
 	JournalRecord *r = journal_append(RECORD_PROBE, bucket);
 
 	pg_atomic_fetch_add_u32(&quota_buckets[bucket].pins, 1);
 	r->u.probe.n = n;
 	r->u.probe.until_ns = until_ns;
+	r->u.probe.permit = permit == QUOTA_NO_INDEX ? 0 : quota_permits[permit].id;
+	journal_call_took(journal_nrecords - 1, n);
 }
 
 /* See journal.h. */
@@ -313,9 +316,9 @@ journal_claim_job(int64 job, bool returned_lane, bool was_running,
 	flow_apply_claim_job(claim);
 }
 
-/* The record claims the job: what it took of rates is not returned any more. */
-static bool
-spend_claim(int position, int64 job)
+/* See journal_records.h.  A probe stays out as well. */
+bool
+journal_spend_claim(int position, int64 job)
 {
 	JournalRecord *r;
 
@@ -326,9 +329,15 @@ spend_claim(int position, int64 job)
 		return false;
 	for (int k = 1; k <= r->u.c.ntakes; k++)
 	{
-		memset(&r[-k].u.rate.take, 0, sizeof(MeterTake));
-		r[-k].u.rate.units = 0;
+		if (r[-k].type == RECORD_PROBE)
+			r[-k].u.probe.n = 0;
+		else if (r[-k].type == RECORD_TAKE || r[-k].type == RECORD_FIRST)
+		{
+			memset(&r[-k].u.rate.take, 0, sizeof(MeterTake));
+			r[-k].u.rate.units = 0;
+		}
 	}
+	r->u.c.ntakes = 0;
 	claim_hint = position;
 	return true;
 }
@@ -342,12 +351,13 @@ spend_claim(int position, int64 job)
 void
 journal_claim_spent(int64 job)
 {
-	if (max_records == 0 || spend_claim(*claim_place(job), job))
+	if (max_records == 0 || journal_spend_claim(*claim_place(job), job))
 		return;
 	if (claim_hint >= journal_nrecords)
 		claim_hint = journal_nrecords - 1;
 	for (int k = 0; k < journal_nrecords; k++)
-		if (spend_claim(claim_hint + k, job) || spend_claim(claim_hint - k, job))
+		if (journal_spend_claim(claim_hint + k, job) ||
+			journal_spend_claim(claim_hint - k, job))
 			return;
 }
 

@@ -82,8 +82,25 @@ extern void journal_undo(JournalMark mark); /* no lock held */
 extern void journal_take(uint32 bucket, uint32 portion, int64 n, bool alone);
 /* The same for n first attempts, which a retry budget counts. */
 extern void journal_first(uint32 bucket, int64 n, bool alone);
-/* n probes of a breaker, that are out until then: to be given back by an abort. */
-extern void journal_probe(uint32 bucket, int64 n, int64 until_ns);
+/*
+ * n probes of a breaker, that are out until then: to be given back by an abort, unless
+ * their call has this permit (QUOTA_NO_INDEX = none) and was settled or answered.
+ */
+extern void journal_probe(uint32 bucket, uint32 permit, int64 n, int64 until_ns);
+
+/* ---- journal_call.c: which call an answer is of ---- */
+
+/* A direct call without a permit is about to be charged; no job. */
+extern void journal_call_begin(void);
+/* It was: it has these names, and took what was recorded since. */
+extern void journal_call_end(const QuotaCallNames *names);
+/*
+ * The provider has answered a call: one of this transaction that agrees with these
+ * names, if there is any, went out, so its rate tokens stay spent whatever becomes of
+ * the transaction.  No lock held.
+ */
+extern void journal_call_answered(const QuotaCall *call);
+
 /*
  * What fair_lead() is about to move the tag of the share by; it merges by a hint kept
  * by the caller.

@@ -101,9 +101,25 @@ undo_take(JournalRecord *r, uint64 parkings)
 	QuotaBucket *b = lock_bucket(r->object);
 
 	rules_settle(b, quota_now_ns(), quota_wall_us());
-	mark_return(r->object, &r->u.rate.take, PG_INT64_MAX);
-	floor_returned(r->u.rate.portion, r->u.rate.units);
+	mark_return(r->object, &r->u.rate.take,
+				r->type == RECORD_FIRST ? PG_INT64_MAX
+				: r->u.rate.units - r->u.rate.kept);
+	floor_returned(r->u.rate.portion, r->u.rate.units - r->u.rate.kept);
 	floor_unpin(r->u.rate.portion);
+	permit_bucket_opened(r->object, parkings);
+	pg_atomic_fetch_sub_u32(&b->pins, 1);
+}
+
+/* The probes of a breaker may go, unless their call went out. */
+static void
+undo_probe(JournalRecord *r, uint64 parkings)
+{
+	QuotaBucket *b = lock_bucket(r->object);
+	const QuotaPermit *p = &quota_permits[r->u.probe.permit &
+										  ((1 << QUOTA_PERMIT_INDEX_BITS) - 1)];
+
+	if (r->u.probe.permit == 0 || p->id != r->u.probe.permit || !p->spent)
+		breaker_return(&b->breaker, r->u.probe.n, r->u.probe.until_ns);
 	permit_bucket_opened(r->object, parkings);
 	pg_atomic_fetch_sub_u32(&b->pins, 1);
 }
@@ -199,7 +215,10 @@ journal_undo_record(JournalRecord *r, uint64 parkings)
 	switch ((JournalRecordType) r->type)
 	{
 		case RECORD_TAKE:
+		case RECORD_FIRST:
 			undo_take(r, parkings);
+			break;
+		case RECORD_CALL:
 			break;
 		case RECORD_ADJUST:
 			undo_adjust(r, parkings);
@@ -211,10 +230,7 @@ journal_undo_record(JournalRecord *r, uint64 parkings)
 			pg_atomic_fetch_sub_u32(&b->pins, 1);
 			break;
 		case RECORD_PROBE:
-			b = lock_bucket(r->object);
-			breaker_return(&b->breaker, r->u.probe.n, r->u.probe.until_ns);
-			permit_bucket_opened(r->object, parkings);
-			pg_atomic_fetch_sub_u32(&b->pins, 1);
+			undo_probe(r, parkings);
 			break;
 		case RECORD_LEAD:
 			lock(quota_shares[r->object].entry.owner);
@@ -293,7 +309,10 @@ journal_commit_record(JournalRecord *r)
 
 	switch ((JournalRecordType) r->type)
 	{
+		case RECORD_CALL:
+			break;
 		case RECORD_TAKE:
+		case RECORD_FIRST:
 			floor_unpin(r->u.rate.portion);
 			pg_atomic_fetch_sub_u32(&quota_buckets[r->object].pins, 1);
 			break;

@@ -1,8 +1,8 @@
 /*
  * journal_records.h
- *		Between journal.c and journal_note.c, which record, and journal_end.c and
- *		journal_record_end.c, which undo and commit: the records of the open
- *		transaction.
+ *		Between journal.c, journal_call.c and journal_note.c, which record, and
+ *		journal_end.c and journal_record_end.c, which undo and commit: the records of
+ *		the open transaction.
  */
 #ifndef QUOTA_JOURNAL_RECORDS_H
 #define QUOTA_JOURNAL_RECORDS_H
@@ -12,6 +12,8 @@
 typedef enum JournalRecordType
 {
 	RECORD_TAKE,				/* rate: units taken */
+	RECORD_FIRST,				/* retry budget: first attempts counted */
+	RECORD_CALL,				/* a direct call that nothing was told of yet */
 	RECORD_ADJUST,				/* allowance: units taken now or given later */
 	RECORD_SHADOW,				/* shadow allowance: units counted */
 	RECORD_PROBE,				/* breaker: calls that try it */
@@ -35,15 +37,25 @@ typedef struct JournalRecord
 	bool		alone;			/* of a claim: no other take merges with it */
 	SubTransactionId sub;
 	uint32		object;			/* index of bucket, share, flow, slot, permit or
-								 * pause */
+								 * pause; of RECORD_CALL a hash of its names */
 	union
 	{
 		struct
 		{
 			MeterTake	take;
 			int64		units;	/* taken in all, */
+			int64		kept;	/* of them by calls that went out for sure: an abort
+								 * does not return them */
 			uint32		portion;	/* as of this one: pinned, or QUOTA_NO_INDEX */
-		}			rate;
+		}			rate;		/* and of RECORD_FIRST */
+		struct
+		{
+			int32		n;		/* alike, of which nothing was told */
+			int32		ntakes; /* each of them took so many units of the records */
+			int32		take[QUOTA_MAX_TERMS];	/* at these places */
+			int64		units[QUOTA_MAX_TERMS];
+			QuotaCallNames names;
+		}			call;
 		FairLead	lead;
 		struct
 		{
@@ -61,6 +73,7 @@ typedef struct JournalRecord
 		{
 			int64		n;
 			int64		until_ns;	/* given back then at the latest */
+			int64		permit; /* id of the call's, or 0 */
 		}			probe;
 		struct
 		{
@@ -117,8 +130,19 @@ extern JournalRecord *journal_append(JournalRecordType type, uint32 object);
 /* A record of the present subtransaction, of this type and object. */
 extern bool journal_matches(int position, JournalRecordType type, uint32 object);
 
+/*
+ * The record claims the job, whose call went out: what it took of rates is not
+ * returned any more.
+ */
+extern bool journal_spend_claim(int position, int64 job);
+
 /* The transaction is over: nothing is recorded any more. */
 extern void journal_clear(void);
+
+/* ---- journal_call.c ---- */
+
+/* n units were taken in the record at this place, by the call that is being charged. */
+extern void journal_call_took(int position, int64 n);
 
 /* ---- journal_record_end.c ---- */
 

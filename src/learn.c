@@ -119,14 +119,14 @@ learn_refresh(uint32 bucket, const QuotaTerm *term, int64 now_ns)
 
 /* See learn.h. */
 void
-learn_took(uint32 bucket, int n, int64 now_ns)
+learn_took(uint32 bucket, uint32 permit, int n, int64 now_ns)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
 	int64		until_ns = breaker_take(&b->breaker, n, now_ns);
 
 	b->admitted += n;
 	if (until_ns > 0)
-		journal_probe(bucket, n, until_ns);
+		journal_probe(bucket, permit, n, until_ns);
 }
 
 /* ---- adaptive limits ---- */

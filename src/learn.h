@@ -40,9 +40,9 @@ extern bool learn_needs(const QuotaBucket *b, int64 now_ns);
 /* Brings a breaker to now and to the plan's rules. */
 extern void learn_refresh(uint32 bucket, const QuotaTerm *term, int64 now_ns);
 /*
- * n calls were admitted past a breaker, in a section for which a record of the journal
- * was reserved.
+ * n calls were admitted past a breaker, with this permit (QUOTA_NO_INDEX = none), in a
+ * section for which a record of the journal was reserved.
  */
-extern void learn_took(uint32 bucket, int n, int64 now_ns);
+extern void learn_took(uint32 bucket, uint32 permit, int n, int64 now_ns);
 
 #endif							/* QUOTA_LEARN_H */

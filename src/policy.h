@@ -104,6 +104,21 @@ quota_term_is_shadow(const QuotaTerm *term)
 	return term->enforcement == QUOTA_SHADOW;
 }
 
+/*
+ * What a call is told apart by from others of its backend: hashes of the names it
+ * gives, 0 = it does not.
+ */
+typedef struct QuotaCallNames
+{
+	uint32		provider;
+	uint32		tenant;
+	uint32		endpoint;
+	uint32		class_name;
+	uint32		user;
+	uint32		connection;
+	uint32		resource;
+} QuotaCallNames;
+
 typedef struct QuotaPlan
 {
 	/* what it was made for; NULL where not given */
@@ -131,6 +146,7 @@ typedef struct QuotaPlan
 	uint64		shares_seen;	/* slot->shares_made at the last search for it */
 	uint32		lead_hint;		/* of journal.c: where this share's record was */
 	QuotaKey	flow_key;
+	QuotaCallNames names;		/* but those of policy_bind() */
 	bool		suspended;
 	int64		weight_milli;
 	int			rank;			/* of the class, lower first */
@@ -201,6 +217,9 @@ extern bool quota_policy_committed(bool only);
  * when out of memory.
  */
 extern void quota_plan_identify(QuotaPlan *plan);
+
+/* Of a name, for QuotaCallNames; NULL = not given. */
+extern uint32 quota_name_hash(const char *name);
 
 /* The tenant's current weight times 1000, 0 when it has no row. */
 extern int64 quota_tenant_weight(const char *tenant);

@@ -9,6 +9,7 @@
  */
 #include "policy_plan.h"
 
+#include "common/hashfn.h"
 #include "config.h"
 #include "credit.h"
 #include "key.h"
@@ -81,6 +82,14 @@ policy_identify(QuotaTerm *t, const QuotaCall *call, Oid extension,
 }
 
 /* See policy.h. */
+uint32
+quota_name_hash(const char *name)
+{
+	return name == NULL ? 0
+		: Max(hash_bytes((const unsigned char *) name, (int) strlen(name)), 1);
+}
+
+/* See policy.h. */
 void
 quota_plan_identify(QuotaPlan *plan)
 {
@@ -93,6 +102,11 @@ quota_plan_identify(QuotaPlan *plan)
 								QUOTA_SPACE_SHARE, 3, parts);
 	plan->flow_key = quota_key(MyDatabaseId, plan->extension,
 							   QUOTA_SPACE_FLOW, 4, parts);
+	memset(&plan->names, 0, sizeof(plan->names));
+	plan->names.provider = quota_name_hash(plan->provider);
+	plan->names.tenant = quota_name_hash(plan->tenant);
+	plan->names.endpoint = quota_name_hash(plan->endpoint);
+	plan->names.class_name = quota_name_hash(plan->class_name);
 }
 
 /* See policy_plan.h. */

@@ -21,6 +21,7 @@
 #include "error.h"
 #include "event.h"
 #include "feedback_headers.h"
+#include "journal.h"
 #include "learn.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -236,5 +237,6 @@ quota_report(PG_FUNCTION_ARGS)
 	report.attempt = quota_arg_int32(fcinfo, 11, "attempt", 1, PG_INT32_MAX);
 	if (report.call.tenant && !quota_tenant_exists(report.call.tenant))
 		quota_error_no_such("tenant", report.call.tenant);
+	journal_call_answered(&report.call);
 	PG_RETURN_TEXT_P(cstring_to_text(feedback_class_name(report_answer(&report))));
 }
