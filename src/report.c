@@ -156,6 +156,8 @@ take(const Report *report, FeedbackOutcome *outcome)
 	/* the background worker is found by the database's slot */
 	(void) quota_slot(MyDatabaseId, quota_catalog()->extension, "");
 	plan = quota_plan_unchecked(&report->call);
+	if (plan != NULL && report->permit != 0)
+		plan = report_permit_plan(plan, report->permit);
 	if (plan != NULL && report->call.tenant != NULL)
 		levels = report_limits(plan, outcome);
 	if (plan != NULL)

@@ -12,6 +12,7 @@
 typedef struct Report
 {
 	QuotaCall	call;			/* only the provider must be known */
+	int64		permit;			/* of the call, 0 = not known */
 	int			status;			/* HTTP status, FEEDBACK_NO_ANSWER, -1 = not said */
 	Jsonb	   *headers;		/* NULL = none */
 	const char *reason;			/* NULL = not said */
@@ -44,6 +45,14 @@ extern int64 report_try(const Report *report);
 
 /* Pauses what the answer says to pause.  May throw. */
 extern void report_pause(const Report *report, const FeedbackOutcome *outcome);
+
+/* ---- report_permit.c ---- */
+
+/*
+ * A copy of the plan that has the buckets which the permit was charged in: of the user,
+ * connection, resource and class of its call, whose names are not known.  May throw.
+ */
+extern QuotaPlan *report_permit_plan(const QuotaPlan *plan, int64 permit);
 
 /* ---- report_limits.c ---- */
 

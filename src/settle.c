@@ -201,6 +201,7 @@ quota_settle(PG_FUNCTION_ARGS)
 		quota_error_permit(permit);
 	if (tells)
 	{
+		report.permit = permit;
 		report.call.provider = caller.provider;
 		report.call.tenant = caller.tenant;
 		report.call.endpoint = caller.endpoint[0] ? caller.endpoint : NULL;
