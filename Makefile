@@ -4,6 +4,7 @@
 #                                another one: make PG_CONFIG=/path/to/pg_config
 #   make test                    build, then run every test in throw-away servers
 #   make demo | bench | unit     see demo/run, test/bench/run, test/unit/unit.h
+#   make bench-quick             a first look in 3 minutes
 #   make fuzz                    libFuzzer on what comes from outside, FUZZ_SECONDS=60
 
 EXTENSION  = quota
@@ -95,6 +96,8 @@ demo:
 	demo/run
 bench:
 	test/bench/run
+bench-quick:
+	QUICK=1 test/bench/run
 
-.PHONY: all test demo bench unit fuzz
+.PHONY: all test demo bench bench-quick unit fuzz
 .DELETE_ON_ERROR:

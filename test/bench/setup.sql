@@ -16,15 +16,3 @@ INSERT INTO quota.limits (provider, name, per, amount, period, burst)
 UPDATE quota.limits SET amount = 1, period = '100 years', burst = 1
     WHERE provider = 'closed' AND name = 'account';
 SELECT admitted FROM quota_acquire('tenant 1', 'closed', 'search') \gset
-
--- The textbook token bucket in a row, to compare with: one UPDATE decides, a refusal updates no row.
-CREATE TABLE row_bucket (
-    key text PRIMARY KEY,
-    tokens double precision NOT NULL,
-    refilled_at timestamptz NOT NULL,
-    capacity double precision NOT NULL,
-    rate double precision NOT NULL
-) WITH (fillfactor = 10);
-INSERT INTO row_bucket VALUES
-    ('open', 1e9, clock_timestamp(), 1e9, 1e9),
-    ('closed', 0, clock_timestamp(), 1, 1e-9);

@@ -1,30 +1,178 @@
 # calls.bash - decisions about direct calls; sourced by ../run.
 # shellcheck shell=bash
+#
+# "open" admits every call, "closed" refuses every one.  What was admitted is counted
+# in the buckets, on each side.
 
-measure_select_1() { tps -T "$round_time" -f $bench/select_one.pgbench hot; }
-measure_acquire() { tps -T "$round_time" -D provider="$1" -f $bench/acquire.pgbench hot; }
-measure_row_lock() { tps -T "$round_time" -D provider="$1" -f $bench/row_lock.pgbench hot; }
-
-measure_statement() {
-	local start=$EPOCHREALTIME admitted
-	admitted=$(sql -d hot -v provider="$1" -f $bench/statement.sql)
-	[ "$admitted" = "$([ "$1" = open ] && echo 1000000 || echo 0)" ]
-	awk -v start="$start" -v end="$EPOCHREALTIME" 'BEGIN { print 1000000 / (end - start) }'
+# Calls that every bucket of provider $1 has admitted, or the closed one refused;
+# none if buckets differ.
+counted() {
+	if [ "$1" = closed ]; then
+		sql -d hot -c "SELECT coalesce(sum(refused), 0) FROM quota.stat_buckets WHERE provider = 'closed'"
+	else
+		sql -d hot -c "SELECT CASE WHEN min(admitted) = max(admitted) THEN min(admitted) END FROM quota.stat_buckets WHERE provider = '$1'"
+	fi
 }
 
-part_acquire() {
+# provider, clients, and what pgbench is to run: a tenth of which are looked at
+measure_acquire() { measure_calls "$1" "$2" 1 -f $bench/acquire.pgbench; }
+measure_call() { measure_calls "$1" "$2" 1 -f $bench/acquire_call.pgbench; }
+measure_calls() {
+	local provider=$1 clients=$2 each=$3 before measured
+	shift 3
+	before=$(counted "$provider")
+	measured=$(tps -D provider="${quote:-}$provider${quote:-}" "$@" hot | per_call "$each")
+	same_work quota_acquire "$(echo "$measured" | cut -d ' ' -f 2)" $(($(counted "$provider") - before))
+	echo "$measured"
+}
+
+# ... of transactions with so many calls: the rate of calls
+per_call() { awk -v each="$1" '{ $1 *= each; $2 *= each; print }'; }
+
+measure_select_1() {
+	local clients=$1
+	tps -f $bench/select_one.pgbench hot
+}
+
+# What rows have given: tokens, or points
+row_spent() { sql -d hot -c "SELECT sum(1e12 - tokens)::bigint / $2 FROM row_bucket WHERE key ~ '^$1'"; }
+
+# open or closed, clients, rows for each decision
+measure_row_lock() {
+	local bucket=$1 clients=$2 rows=${3:-1} before measured
+	before=$(row_spent "$bucket" "$rows")
+	measured=$(tps -D provider="$bucket" -f $bench/row_lock$([ "$rows" = 1 ] || echo _3).pgbench hot)
+	same_work "row lock" "$([ "$bucket" = closed ] && echo 0 || echo "$measured" | cut -d ' ' -f 2)" \
+		$(($(row_spent "$bucket" "$rows") - before))
+	echo "$measured"
+}
+
+points() { sql -d hot -c "SELECT points FROM rlflx WHERE key = 'open'"; }
+
+# rate-limiter-flexible, by its statement in pgbench, and in Node.js
+measure_limiter_sql() {
+	local clients=$1 before measured
+	before=$(points)
+	measured=$(tps -f $bench/limiter.pgbench hot)
+	same_work rate-limiter-flexible "$(echo "$measured" | cut -d ' ' -f 2)" $(($(points) - before))
+	echo "$measured"
+}
+measure_limiter_node() {
+	local before measured
+	before=$(points)
+	measured=$(node_client run limiter hot "$1" "$round_time")
+	same_work rate-limiter-flexible "$(echo "$measured" | cut -d ' ' -f 2)" $(($(points) - before))
+	echo "$measured"
+}
+measure_acquire_node() {
+	local before measured
+	before=$(counted open)
+	measured=$(node_client run acquire hot "$1" "$round_time")
+	same_work quota_acquire "$(echo "$measured" | cut -d ' ' -f 2)" $(($(counted open) - before))
+	echo "$measured"
+}
+
+# Ways to send it: "simple" or "extended" protocol; many calls in one statement;
+# through PgBouncer, many clients on few connections.
+measure_sent() {
+	local protocol=$1 clients=$2 quote=''
+	[ "$protocol" != simple ] || quote=\'
+	if [ "$3" = select_1 ]; then
+		measure_select_1 "$clients"
+	else
+		measure_call open "$clients"
+	fi
+}
+measure_batched() { measure_calls open "$1" 50 -f $bench/acquire_batch.pgbench; }
+measure_bouncer() {
+	local clients=$1 protocol=extended before measured
+	if [ "$2" = select_1 ]; then
+		bouncer_tps -f $bench/select_one.pgbench
+		return
+	fi
+	before=$(counted open)
+	measured=$(bouncer_tps -D provider=open -f $bench/acquire_call.pgbench)
+	same_work quota_acquire "$(echo "$measured" | cut -d ' ' -f 2)" $(($(counted open) - before))
+	echo "$measured"
+}
+bouncer_tps() { uncounted=1 tps "$@" -p 6432 hot; }
+
+measure_statement() {
+	local start=$EPOCHREALTIME before
+	before=$(counted "$1")
+	quietly sql -d hot -v provider="$1" -v calls="$statement_calls" -f $bench/statement.sql
+	awk -v start="$start" -v end="$EPOCHREALTIME" -v n="$statement_calls" 'BEGIN { print n / (end - start), n }'
+	same_work statement "$statement_calls" $(($(counted "$1") - before))
+}
+
+calls_ready=''
+need_calls() {
+	[ -z "$calls_ready" ] || return 0
+	calls_ready=1
 	need_database hot 10
-	echo
-	echo "calls/s, one hot key, $round_time s each"
+	quietly sql -d hot -f $bench/calls.sql
+	need_redis
 	# tables and caches are warm, as they are in a server that has run for a while
-	pgbench -T 1 -D provider=open -f $bench/acquire.pgbench hot
-	pgbench -T 1 -D provider=open -f $bench/row_lock.pgbench hot
-	compare select_1 "acquire open" "acquire closed" "row_lock open" "row_lock closed"
+	clients=8 round_time=1 measure_call open 8 >/dev/null
+	clients=8 round_time=1 measure_row_lock open 8 >/dev/null
+}
+
+part_calls() {
+	need_calls
+	compare clients_8 "8 clients, one hot key" calls/s "select_1 8=SELECT 1" \
+		"call open 8=quota, 3 limits" \
+		"acquire open 8=the same as SELECT * FROM quota_acquire()" \
+		"row_lock open 8=row lock, 1 row" "row_lock open 8 3=row lock, 3 rows" \
+		"limiter_sql 8=rate-limiter-flexible, its SQL" \
+		"redis open 1 8=Redis, 1 key" "redis open 3 8=Redis, 3 keys"
+	target "acquire, 3 limits, prepared, 8 clients, against SELECT 1" clients_8 \
+		"quota, 3 limits" "SELECT 1" 0.9
+	target "acquire, 3 limits, against the row-lock bucket, 8 clients" clients_8 \
+		"quota, 3 limits" "row lock, 1 row" 12
+	target "acquire, 3 limits, against Redis + Lua, 3 keys, 8 clients" clients_8 \
+		"quota, 3 limits" "Redis, 3 keys" 1.2
+	compare refusals "8 clients, admissions and refusals" calls/s \
+		"call open 8=quota, admitted" "call closed 8=quota, refused" \
+		"row_lock open 8=row lock, admitted" "row_lock closed 8=row lock, refused" \
+		"redis open 3 8=Redis, 3 keys, admitted" "redis closed 3 8=Redis, 3 keys, refused"
+	target "refusal against admission" refusals "quota, refused" "quota, admitted" 1
+}
+
+part_clients() {
+	local n
+	need_calls
+	for n in 1 32; do
+		compare clients_$n "$(of_clients $n), one hot key" calls/s "select_1 $n=SELECT 1" \
+			"call open $n=quota, 3 limits" "row_lock open $n=row lock, 1 row" "redis open 3 $n=Redis, 3 keys"
+	done
+	target "acquire, 3 limits, against the row-lock bucket, 32 clients" clients_32 "quota, 3 limits" "row lock, 1 row" 30
+}
+
+part_limits() {
+	need_calls
+	compare limits "8 clients, limits of a call" calls/s "call one 8=quota, 1 limit" \
+		"call open 8=quota, 3 limits" "call ten 8=quota, 10 limits" \
+		"redis open 1 8=Redis, 1 key" "redis open 3 8=Redis, 3 keys" "redis open 10 8=Redis, 10 keys"
+}
+
+part_ways() {
+	need_calls
+	need_bouncer
+	compare ways "ways to ask: $clients clients, through PgBouncer 32 on $clients connections" calls/s \
+		"sent prepared $clients select_1=SELECT 1, prepared" "sent prepared $clients call=quota, prepared" \
+		"sent simple $clients select_1=SELECT 1, simple" "sent simple $clients call=quota, simple" \
+		"bouncer 32 select_1=SELECT 1, PgBouncer" "bouncer 32 call=quota, PgBouncer" \
+		"batched $clients=quota, 50 in a statement" "redis open 3 $clients 1 50=Redis, 3 keys, 50 in a pipeline"
+	compare node "$clients clients of one Node.js process" calls/s \
+		"limiter_node $clients=rate-limiter-flexible" "acquire_node $clients=quota, 3 limits, by pg"
+	compare appendonly "$clients clients, what Redis keeps" calls/s "call open $clients=quota, 3 limits" \
+		"redis open 3 $clients=Redis, appendonly no" "redis open 3 $clients 1 1 everysec=Redis, appendfsync everysec" \
+		"redis open 3 $clients 1 1 always=Redis, appendfsync always"
 }
 
 part_statement() {
-	need_database hot 10
-	echo
-	echo "decisions/s, one statement with 1000000"
-	compare "statement open" "statement closed"
+	need_calls
+	compare statement "one statement with $statement_calls calls, 3 limits, one session" calls/s \
+		"statement open=admitted" "statement closed=refused"
+	target "decisions in one statement, 3 limits, one core" statement admitted "" 1000000
 }

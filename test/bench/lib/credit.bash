@@ -1,14 +1,19 @@
 # credit.bash - holds and settlements of one account, and its balance; sourced by ../run.
 # shellcheck shell=bash
 
-# $1 clients
-measure_hold_and_settle() {
-	local clients=$1
-	tps -T "$round_time" -f $bench/credit.pgbench credit
-}
-measure_row_balance() {
-	local clients=$1
-	tps -T "$round_time" -f $bench/credit_row.pgbench credit
+# entries of kind $2 in the table $1
+entries() { sql -d credit -c "SELECT count(*) FROM $1 WHERE kind = '$2'"; }
+
+# $1 clients; what was done is counted in what was written for it
+measure_hold_and_settle() { measure_pairs "$1" credit quota.ledger; }
+measure_row_balance() { measure_pairs "$1" credit_row row_entry; }
+measure_pairs() {
+	local clients=$1 kind measured holds settled
+	holds=$(entries "$3" hold) settled=$(entries "$3" settle)
+	measured=$(tps -f "$bench/$2.pgbench" credit)
+	same_work "$3" "$(echo "$measured" | cut -d ' ' -f 2)" $(($(entries "$3" hold) - holds))
+	same_work "$3" "$(echo "$measured" | cut -d ' ' -f 2)" $(($(entries "$3" settle) - settled))
+	echo "$measured"
 }
 
 # rows that are no more, but still there, before autovacuum comes by
@@ -20,12 +25,14 @@ dead_rows() {
 }
 
 part_credit() {
-	local entries
+	local n
 	need_database credit 10
 	quietly sql -d credit -f $bench/credit.sql
-	echo
-	echo "pairs of hold and settle/s on one account, $round_time s each, two durable commits a pair"
-	compare "hold_and_settle 1" "row_balance 1" "hold_and_settle 8" "row_balance 8" "hold_and_settle 32" "row_balance 32"
+	for n in 1 8 32; do
+		compare credit_$n "$(of_clients $n), hold and settle on one account, two durable commits a pair" pairs/s \
+			"hold_and_settle $n=quota" "row_balance $n=balance in a row"
+	done
+	target "hold + settle on one account, 32 clients, against the balance row" credit_32 quota "balance in a row" 8
 	dead_rows
 	echo "    audit: $(sql -d credit -c 'SELECT count(*) FROM quota_audit()') problems"
 	drop_databases credit
@@ -36,13 +43,13 @@ part_balance() {
 	need_database credit 10
 	quietly sql -d credit -f $bench/credit.sql
 	echo
-	echo "ms to read the balance of an account into memory: from running balances, and without them"
 	for ((entries = 1000; entries <= most_entries; entries *= 10)); do
 		quietly sql -d credit -c "CALL credit_fill($entries)"
 		quietly sql -d credit -c "VACUUM ANALYZE quota.ledger"
-		printf '%12d %10s' "$entries" "$(sql -d credit -c 'CALL credit_load(21)')"
+		fact "balance read into memory" "$entries entries" "$(sql -d credit -c 'CALL credit_load(21)')" ms
 		quietly sql -d credit -c "CREATE TABLE kept AS TABLE quota.ledger_folds" -c "DELETE FROM quota.ledger_folds"
-		printf '%10s\n' "$(sql -d credit -c "CALL credit_load($((entries > 100000 ? 1 : 5)))")"
+		fact "balance read into memory" "$entries entries, no running balances" \
+			"$(sql -d credit -c "CALL credit_load($((entries > 100000 ? 1 : 5)))")" ms
 		quietly sql -d credit -c "INSERT INTO quota.ledger_folds TABLE kept ON CONFLICT DO NOTHING" -c "DROP TABLE kept"
 	done
 	drop_databases credit

@@ -5,46 +5,96 @@
 load() { quietly sql -d "$1" -v tenants="$2" -v jobs="$3" -f $bench/load.sql; }
 plain_load() { quietly sql -d "$1" -v tenants="$2" -v jobs="$3" -f $bench/plain_load.sql; }
 
-# $1 = database, $2 = table: how many jobs of it are done
-count_done() { sql -d "$1" -c "SELECT count(*) FROM $2 WHERE state = 'succeeded'"; }
+# $1 = database: jobs that are done, by what each queue has of them in the end (what
+# graphile-worker has done is gone)
+declare -A count_done=(
+	[quota.jobs]="SELECT count(*) FROM quota.jobs WHERE state = 'succeeded'"
+	[plain_jobs]="SELECT count(*) FROM plain_jobs WHERE state = 'succeeded'"
+	[graphile]="SELECT -count(*) FROM graphile_worker._private_jobs"
+	[boss]="SELECT count(*) FROM pgboss.job WHERE state = 'completed' AND name = 'bench'"
+)
 
 # Run the script $3 in database $1 with $2 tenants until every client has done
-# $claims jobs of the table $5, $4 at a time; prints jobs per second.  Workers have
-# seen all tenants before, like those that have run for a while; that is not
-# counted, so the rate comes from the latencies of the statements.
+# $claims jobs of the queue $5, $4 at a time.  Workers have seen all tenants before,
+# like those that have run for a while: that is what a client's first transaction does,
+# and is not counted, so the rate comes from the latencies of the others.
 work() {
-	local database=$1 tenants=$2 script=$3 batch=$4 table=$5 calls before after
+	local database=$1 tenants=$2 script=$3 batch=$4 queue=$5 calls before
 	calls=$(((claims + batch - 1) / batch))
-	before=$(count_done "$database" "$table")
-	pgbench -r -t $((calls + 1)) -D warm=0 -D tenants="$tenants" -f "$bench/$script.pgbench" "$database"
-	after=$(count_done "$database" "$table")
-	[ $((after - before)) = $((calls * clients * batch)) ] || {
-		echo "bench: $script: $((after - before)) jobs done, not $((calls * clients * batch))" >&2
-		return 1
-	}
-	awk -v clients="$clients" -v batch="$batch" '
-		/quota_dequeue|quota_complete|plain_jobs/ && $1 > 0 { ms += $1 }
-		END { print clients * batch * 1000 / ms }' "$work/output"
+	before=$(sql -d "$database" -c "${count_done[$queue]}")
+	pgbench -t $((calls + 1)) -D warm=0 -D tenants="$tenants" -f "$script.pgbench" "$database"
+	same_work "$script" $((calls * clients * batch)) $(($(sql -d "$database" -c "${count_done[$queue]}") - before))
+	awk 'seen[$1]++ { print $3 }' "$work"/latency.* | percentiles |
+		awk -v clients="$clients" -v batch="$batch" -v calls="$calls" \
+			'{ print clients * batch * 1e6 / $3, clients * batch * calls, $1, $2 }'
 }
 
-measure_one() { load queue 10 $((claims * clients)); work queue 10 one 1 quota.jobs; }
-measure_batch() { load queue 10 $((claims * clients * 4)); claims=$((claims * 4)) work queue 10 batch 50 quota.jobs; }
-measure_plain() { plain_load queue 10 $((claims * clients)); work queue 10 plain_one 1 plain_jobs; }
-measure_plain_batch() { plain_load queue 10 $((claims * clients * 4)); claims=$((claims * 4)) work queue 10 plain_batch 50 plain_jobs; }
+# ... so many times as many, and in Node.js
+jobs_at_once() { echo $(($1 == 1 ? claims * clients : claims * clients * 4)); }
+measure_jobs() {
+	local script=$1 batch=$2 queue=$3 loader=$4 claims=$claims
+	"$loader" queue 10 "$(jobs_at_once "$batch")"
+	[ "$batch" = 1 ] || claims=$((claims * 4))
+	work queue 10 "$script" "$batch" "$queue"
+}
+measure_quota() { measure_jobs "$bench/$1" "$2" quota.jobs load; }
+measure_plain() { measure_jobs "$bench/plain_$1" "$2" plain_jobs plain_load; }
+measure_graphile() { measure_jobs "$work/peers/graphile" 1 graphile graphile_load; }
+measure_boss() { measure_jobs "$work/peers/$1" "$2" boss boss_load; }
+measure_node() {
+	local queue=$1 batch=$2 loader=$3 jobs before measured kind=$1
+	[ "$queue" != quota.jobs ] || kind=jobs
+	jobs=$(jobs_at_once "$batch")
+	"$loader" queue 10 $((2 * jobs))
+	before=$(sql -d queue -c "${count_done[$queue]}")
+	measured=$(node_client run "$kind" queue "$clients" "$jobs" "$batch")
+	same_work "$kind in Node.js" "$(echo "$measured" | cut -d ' ' -f 2)" \
+		$(($(sql -d queue -c "${count_done[$queue]}") - before))
+	echo "$measured"
+}
 
-part_queue() {
+# By their own functions; arguments as of load
+graphile_load() {
+	quietly sql -d "$1" -c "SELECT count(*) FROM graphile_worker.add_jobs(ARRAY(
+		SELECT ('bench', json_build_object('contact', i), NULL, NULL, NULL, NULL, NULL, NULL)::graphile_worker.job_spec
+		FROM generate_series(1, $3) i))"
+}
+boss_load() { quietly as_user node $bench/peers/client.js load boss "$1" "$3"; }
+
+# Queues in use: with statistics, for the plans of those that are SQL
+need_queues() {
+	local kind loader
 	need_database queue 10
 	quietly sql -d queue -f $bench/plain.sql
-	# statistics of a queue in use, for the plans of the plain one
-	plain_load queue 10 $((claims * clients))
-	load queue 10 $((claims * clients))
+	mkdir "$work/peers"
+	[ "$(id -u)" != 0 ] || chown "$user" "$work/peers"
+	for kind in graphile boss; do
+		quietly as_user node $bench/peers/client.js make $kind queue "$work/peers"
+	done
+	for loader in load plain_load graphile_load boss_load; do
+		$loader queue 10 $((claims * clients))
+	done
 	quietly sql -d queue -c 'VACUUM ANALYZE'
-	echo
-	echo "jobs/s claimed and completed, one at a time"
-	compare one plain
-	echo
-	echo "jobs/s claimed and completed, 50 at a time"
-	compare batch plain_batch
+}
+
+part_queue() {
+	local rounds=$job_rounds one="quota" plain="plain SKIP LOCKED queue"
+	need_queues
+	compare queue "jobs claimed and completed one at a time by $clients clients" jobs/s \
+		"quota one 1=$one" "plain one 1=$plain" \
+		"graphile=graphile-worker, its SQL" "boss boss 1=pg-boss, its SQL"
+	target "claim + complete against plain SKIP LOCKED queue, one at a time" queue "$one" "$plain" 1.2
+	target "against graphile-worker, its SQL in the same client" queue "$one" "graphile-worker, its SQL" 2
+	compare queue_batch "the same 50 at a time" jobs/s \
+		"quota batch 50=$one" "plain batch 50=$plain" "boss boss_batch 50=pg-boss, its SQL"
+	target "claim + complete against plain SKIP LOCKED queue, batches of 50" queue_batch "$one" "$plain" 8
+	target "against pg-boss, its SQL in the same client, batches of 50" queue_batch "$one" "pg-boss, its SQL" 2
+	compare queue_node "the same in one Node.js process with $clients connections" jobs/s \
+		"node quota.jobs 1 load=quota by pg" "node graphile 1 graphile_load=graphile-worker" \
+		"node quota.jobs 50 load=quota by pg, 50 at a time" "node boss 50 boss_load=pg-boss, 50 at a time"
+	target "against graphile-worker as installed, in Node.js" queue_node "quota by pg" graphile-worker 2
+	target "against pg-boss as installed, in Node.js" queue_node "quota by pg, 50 at a time" "pg-boss, 50 at a time" 2
+	drop_databases queue
 }
 
 # $1 = insert or copy, $2 = table, $3 = "flow" if flows are loaded too: rows per second
@@ -57,9 +107,9 @@ measure_load() {
 	else
 		quietly sql -d load -c "INSERT INTO $2 ($columns) SELECT $columns FROM source"
 	fi
-	awk -v start="$start" -v end="$EPOCHREALTIME" -v rows="$many" 'BEGIN { print rows / (end - start) }'
+	awk -v start="$start" -v end="$EPOCHREALTIME" -v rows="$loaded" 'BEGIN { print rows / (end - start), rows }'
 	after=$(sql -d load -c "SELECT count(*) FROM $2")
-	[ $((after - before)) = "$many" ]
+	same_work "$1 into $2" "$loaded" $((after - before))
 	# the next one finds the tables as this one did
 	quietly sql -d load -c "DELETE FROM $2" -c "VACUUM $2"
 }
@@ -67,15 +117,14 @@ measure_load() {
 # The same rows with and without triggers; and without triggers with one flow for all,
 # which is less work for an index.
 part_load() {
-	local kind
+	local kind loaded=$((many / 5))
 	need_database load 10
-	quietly sql -d load -v tenants=10 -v jobs="$many" -f $bench/copy_of_jobs.sql
+	quietly sql -d load -v tenants=10 -v jobs="$loaded" -f $bench/copy_of_jobs.sql
 	quietly sql -d load -c "COPY source TO '$work/jobs_flow.copy'" \
 		-c "COPY source (tenant, provider, endpoint, payload) TO '$work/jobs.copy'"
-	echo
-	echo "rows/s enqueued, $many in one statement"
 	for kind in insert copy; do
-		compare "load $kind quota.jobs" "load $kind plain_copy flow" "load $kind plain_copy"
+		compare load_$kind "$loaded rows by one ${kind^^}" rows/s "load $kind quota.jobs=quota" \
+			"load $kind plain_copy flow=without triggers" "load $kind plain_copy=without triggers, one flow"
 	done
 	rm "$work/jobs.copy" "$work/jobs_flow.copy"
 }

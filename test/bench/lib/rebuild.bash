@@ -25,14 +25,15 @@ crash() {
 		'BEGIN { print first, (end - start) * 1000, later }'
 }
 
-# $1 = database: a line for each crash
+# $1 = database, $2 = what there is: the worst of two crashes
 measure_rebuild() {
-	local round
+	local first counted later
 	quietly sql -d "$1" -c 'VACUUM ANALYZE' -c CHECKPOINT
-	printf '%-34s%12s%12s%12s\n' "$1, ms" "first claim" counted "later claim"
-	for ((round = 1; round <= rounds; round++)); do
-		crash "$1"
-	done | awk '{ printf "%-34s%12.0f%12.0f%12.0f\n", "  crash " NR, $1, $2, $3 }'
+	read -r first counted later < <((crash "$1"; crash "$1") |
+		awk '{ for (i = 1; i <= 3; i++) if ($i > worst[i]) worst[i] = $i } END { printf "%.0f %.0f %.0f\n", worst[1], worst[2], worst[3] }')
+	fact "after a crash, $2" "first claim" "$first" ms
+	fact "after a crash, $2" "all jobs counted" "$counted" ms ${3:+"at most" "$3"}
+	fact "after a crash, $2" "first claim of another session" "$later" ms
 }
 
 part_rebuild() {
@@ -40,13 +41,11 @@ part_rebuild() {
 	echo
 	need_database unfinished "$many_tenants"
 	load unfinished "$many_tenants" "$many"
-	echo "unfinished: $many jobs of $many_tenants tenants"
-	measure_rebuild unfinished
+	measure_rebuild unfinished "$many jobs of $many_tenants tenants" 2000
 	drop_databases unfinished
 	need_database history "$many_tenants"
 	quietly sql -d history -v each="$each" -f $bench/history.sql
 	load history "$many_tenants" "$many"
-	echo "history: the same, after $((each * many_tenants)) finished ones"
-	measure_rebuild history
+	measure_rebuild history "the same and $((each * many_tenants)) finished ones"
 	drop_databases history
 }

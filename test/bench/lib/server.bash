@@ -25,6 +25,7 @@ as_user() {
 # shellcheck disable=SC2317	# only a trap calls it
 cleanup() {
 	trap '' INT TERM HUP
+	end_peers
 	[ ! -e "$data/postmaster.pid" ] || as_user pg_ctl -D "$data" -m immediate -s stop || true
 	if [ -n "${KEEP:-}" ]; then echo "kept: $work" >&2; else rm -rf "$work"; fi
 }
@@ -47,12 +48,12 @@ sql() { as_user psql -X -q -A -t -v ON_ERROR_STOP=1 "$@"; }
 
 start_server() {
 	local pg_config
-	pg_config=$(test/tools/setup --tests --print)
+	pg_config=$(test/tools/setup --peers --print)
 	bindir=$work/pg$("$pg_config" --bindir) libdir=$("$pg_config" --libdir)
 	echo "bench: $("$pg_config" --version), $(nproc) processors, $clients clients"
 	mkdir "$tree"
 	tar -cf - --exclude=./.git --exclude='*.o' --exclude='*.so' --exclude='*.bc' \
-		--exclude=./tmp_'*' --exclude=./results --exclude=./test/unit/build . |
+		--exclude=./tmp_'*' --exclude=./results --exclude=./test/unit/build --exclude=./test/bench/results . |
 		tar -C "$tree" -xf - --no-same-owner
 	test/tools/private-pg "$pg_config" "$work/pg" >/dev/null
 	[ "$(id -u)" != 0 ] || chown -R "$user" "$work"
@@ -113,4 +114,27 @@ close_session() {
 	[ $# = 0 ] || printf '%s;\n' "$@" >&4
 	exec 4>&-
 	wait "$session"
+}
+
+# The machine, the versions and the settings, as lines of "name TAB value"
+describe() {
+	local name
+	printf 'processor\t%s, %d of them\n' "$(sed -n 's/^model name[^:]*: //p;T;q' /proc/cpuinfo)" "$(nproc)"
+	printf 'memory\t%d GB\n' "$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo)"
+	printf 'kernel\t%s\n' "$(uname -sr)"
+	printf 'file system\t%s\n' "$(stat -f -c %T "$work")"
+	printf 'load at the start\t%s\n' "$(cut -d ' ' -f 1 /proc/loadavg)"
+	printf 'date\t%s\n' "$(date -u +%Y-%m-%d)"
+	printf 'quota\t%s\n' "$(git describe --always --dirty 2>/dev/null || sed -n "s/^default_version *= *'\(.*\)'/\1/p" quota.control)"
+	printf 'PostgreSQL\t%s\n' "$(sql -d postgres -c 'SHOW server_version')"
+	for name in fsync synchronous_commit wal_sync_method full_page_writes shared_buffers max_wal_size checkpoint_timeout; do
+		printf '%s\t%s\n' "$name" "$(sql -d postgres -c "SHOW $name")"
+	done
+	printf 'Redis\t%s\n' "$(redis-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), save and appendonly off where not said, Unix socket"
+	printf 'PgBouncer\t%s\n' "$(PATH=$PATH:/usr/sbin pgbouncer --version | sed -n 's/^PgBouncer //p'), pool_mode transaction"
+	printf 'Node.js\t%s\n' "$(node --version)"
+	sed -n '/"dependencies"/,/}/s/^ *"\(.*\)": "\(.*\)",\{0,1\}$/\1\t\2/p' $bench/peers/package.json
+	printf 'seconds of a measurement of calls\t%s\n' "$round_time"
+	printf 'rounds\t%s of calls, %s of jobs\n' "$rounds" "$job_rounds"
+	printf 'jobs of a client in a measurement\t%s\n' "$claims"
 }
