@@ -51,7 +51,7 @@ SELECT quota_release(:first_p1);
 
 -- ---- key: the same answer, charged once ----
 SELECT quota_clock_advance('1 hour');
-INSERT INTO quota.providers (provider, safety, share_reserve) VALUES ('calls_k', 1, 0);
+INSERT INTO quota.providers (provider, safety) VALUES ('calls_k', 1);
 INSERT INTO quota.limits (provider, name, kind, amount, period, burst) VALUES
 	('calls_k', 'rate', 'token_bucket', 3600, '1 hour', 10),
 	('calls_k', 'flight', 'concurrency', 8, NULL, NULL);
@@ -107,14 +107,14 @@ SELECT operation, tenant, provider, key, arguments, granted, permit IS NOT NULL 
 SELECT quota_acquire('calls_a', 'calls_k', key => '');
 SELECT quota_acquire('calls_a', 'calls_k', key => repeat('x', 1025));
 BEGIN;
-SELECT granted FROM quota_acquire('calls_b', 'calls_k', key => repeat('x', 1024));
+SELECT granted FROM quota_acquire('calls_a', 'calls_k', key => repeat('x', 1024));
 ROLLBACK;
 BEGIN READ ONLY;
 SELECT quota_acquire('calls_a', 'calls_k', key => 'one');
 ROLLBACK;
 
 -- ---- not_before: exact, and spread over those refused (scenarios 3, 4) ----
-INSERT INTO quota.providers (provider, safety, share_reserve) VALUES ('calls_n', 1, 0);
+INSERT INTO quota.providers (provider, safety) VALUES ('calls_n', 1);
 INSERT INTO quota.limits (provider, name, endpoint, kind, unit, amount, period, burst, permit_lifetime) VALUES
 	('calls_n', 'third', 'rate', 'token_bucket', 'request', 3, '1 s', 1, '60 s'),
 	('calls_n', 'slow', 'two', 'token_bucket', 'request', 7, '1 minute', 2, '60 s'),
@@ -157,7 +157,7 @@ INSERT INTO quota.limits (provider, name, endpoint, amount, period, burst) VALUE
 SELECT admitted FROM quota_acquire('calls_a', 'calls_n', 'spread', n => 5);
 SELECT (quota_acquire('calls_a', 'calls_n', 'spread')).not_before - quota_clock() AS after FROM generate_series(1, 7);
 -- dear calls
-SELECT (quota_acquire('calls_b', 'calls_n', 'spread', n => 2)).not_before - quota_clock() AS after FROM generate_series(1, 4);
+SELECT (quota_acquire('calls_a', 'calls_n', 'spread', n => 2)).not_before - quota_clock() AS after FROM generate_series(1, 4);
 -- whom nobody waits with: peek, explain, and the list of limits
 SELECT p.not_before - quota_clock() AS peek, e.not_before - quota_clock() AS explain
 FROM quota_peek('calls_a', 'calls_n', 'spread') p, quota_explain('calls_a', 'calls_n', 'spread') e;

@@ -1,6 +1,5 @@
 -- When who is refused for the sake of others may ask again: asked then it is admitted, a
--- microsecond before it is not, if nobody else comes.  For shares of a fixed window it is
--- told that at the latest.
+-- microsecond before it is not, if nobody else comes.
 SET timezone = 'UTC';
 SELECT quota_clock_set('2026-01-01 00:00:00+00');
 INSERT INTO quota.tiers (tier) VALUES ('told');
@@ -35,20 +34,68 @@ BEGIN
 	before := (quota_peek('told_a', 'told', endpoint, n, class => class)).admitted;
 	PERFORM quota_clock_advance('1 us');
 	"then" := (quota_acquire('told_a', 'told', endpoint, n, class => class)).admitted;
-	IF endpoint LIKE 'fixed_window%' THEN
-		after := NULL;		-- where its window stands depends on what ran before
-	END IF;
 END $$;
-SELECT endpoint, t.* FROM quota.limits l, told(endpoint) t
-WHERE l.provider = 'told' AND kind <> 'fixed_window' ORDER BY kind, amount;
-SELECT endpoint, t."then" FROM quota.limits l, told(endpoint) t
-WHERE l.provider = 'told' AND kind = 'fixed_window' ORDER BY kind, amount;
+-- one after another, as the windows go on meanwhile
+CREATE TEMPORARY VIEW told_limits AS
+	SELECT endpoint, kind, amount FROM quota.limits WHERE provider = 'told' ORDER BY kind, amount OFFSET 0;
+SELECT endpoint, t.* FROM told_limits, told(endpoint) t;
 UPDATE quota.classes SET headroom = 0.25 WHERE class = 'batch';
-SELECT endpoint, t.* FROM quota.limits l, told(endpoint, 'batch') t WHERE l.provider = 'told' ORDER BY kind, amount;
+SELECT endpoint, t.* FROM told_limits, told(endpoint, 'batch') t;
 UPDATE quota.classes SET headroom = 0.1 WHERE class = 'batch';
+
+-- One takes part of it, another one is refused while that lasts; so the first is over its
+-- share with something left.
+CREATE FUNCTION told_part(endpoint text, other int, taken int, refused int,
+	OUT reason text, OUT after interval, OUT before boolean, OUT "then" boolean)
+LANGUAGE plpgsql AS $$
+DECLARE
+	d quota_decision;
+BEGIN
+	PERFORM quota_clock_advance('3 min 123457 us');
+	FOR i IN 1 .. 100 LOOP	-- early in a window
+		d := quota_acquire('told_c', 'told', endpoint);
+		EXIT WHEN NOT d.admitted;
+	END LOOP;
+	PERFORM quota_clock_advance(d.not_before - quota_clock() + '2 min 123457 us');
+	IF endpoint LIKE 'fixed_window%' THEN
+		FOR i IN 1 .. 100 LOOP
+			d := quota_acquire('told_c', 'told', endpoint);
+			EXIT WHEN NOT d.admitted;
+		END LOOP;
+		PERFORM quota_clock_advance(d.not_before - quota_clock() + '123457 us');
+	END IF;
+	FOR i IN 1 .. other LOOP
+		PERFORM quota_acquire('told_b', 'told', endpoint);
+	END LOOP;
+	FOR i IN 1 .. taken LOOP
+		PERFORM quota_acquire('told_a', 'told', endpoint);
+	END LOOP;
+	PERFORM quota_clock_advance('107 ms');
+	PERFORM quota_acquire('told_b', 'told', endpoint, refused);
+	FOR i IN 1 .. 200 LOOP
+		d := quota_acquire('told_a', 'told', endpoint);
+		EXIT WHEN d.reason = 'share_exceeded';
+		PERFORM quota_clock_advance('101 ms');
+	END LOOP;
+	d := quota_peek('told_a', 'told', endpoint);
+	reason := d.reason;
+	after := d.not_before - quota_clock();
+	PERFORM quota_clock_advance(after - interval '1 us');
+	before := (quota_peek('told_a', 'told', endpoint)).admitted;
+	PERFORM quota_clock_advance('1 us');
+	"then" := (quota_acquire('told_a', 'told', endpoint)).admitted;
+END $$;
+SELECT endpoint, part, t.* FROM told_limits, unnest('{1,2,3}'::int[]) part,
+	told_part(endpoint, 0, floor(amount * part / 4)::int, amount::int) t
+WHERE kind <> 'leaky_bucket' AND amount > 1;
+SELECT endpoint, t.* FROM told_limits, told_part(endpoint, 0, 1, 1) t WHERE kind = 'leaky_bucket' OR amount = 1;
+-- the other one has taken more before, so that its claim is no sooner; with half of it
+-- there again a share grows faster
+SELECT part, t.* FROM unnest('{1,2,3,4}'::int[]) part, told_part('fixed_window 10', 5, part, 6) t;
 DELETE FROM quota.limits WHERE provider = 'told';
 DELETE FROM quota.tenants WHERE tier = 'told';
 DELETE FROM quota.tiers WHERE tier = 'told';
 DELETE FROM quota.providers WHERE provider = 'told';
-DROP FUNCTION told;
+DROP FUNCTION told, told_part;
+DROP VIEW told_limits;
 SELECT quota_clock_set(NULL);

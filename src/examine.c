@@ -264,9 +264,9 @@ first_room(const QuotaBucket *b, int64 now_ns)
 /* Until when n calls exceed a rate. */
 static void
 wait_for_rate(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
-			  TermState *s, int n, int64 now_ns)
+			  TermState *s, int n, int64 now_ns, TimestampTz wall_us)
 {
-	int64		wait_ns = floor_wait(plan, term, ask, s, n, now_ns);
+	int64		wait_ns = floor_wait(plan, term, ask, s, n, now_ns, wall_us);
 
 	s->reason = term->kind == QUOTA_RETRIES ? QUOTA_RETRY_BUDGET : QUOTA_RATE_LIMITED;
 	if (wait_ns < QUOTA_NEVER - now_ns)
@@ -333,7 +333,7 @@ explain_refusal(const QuotaPlan *plan, const QuotaTerm *term,
 		return;
 	}
 	if (quota_is_rate(term->kind))
-		wait_for_rate(plan, term, ask, s, n, now_ns);
+		wait_for_rate(plan, term, ask, s, n, now_ns, wall_us);
 	else if (term->kind == QUOTA_CONCURRENCY)
 	{
 		s->reason = QUOTA_CONCURRENCY_LIMITED;

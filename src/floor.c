@@ -24,8 +24,6 @@
  */
 #include "floor.h"
 
-#include <math.h>
-
 #include "permit.h"
 #include "rules.h"
 
@@ -138,6 +136,8 @@ floor_settle(QuotaBucket *b, int64 now_ns, TimestampTz wall_us)
 	if (!rules_are_current(b))
 		return;
 	rules_settle(b, now_ns, wall_us);
+	if (quota_is_rate(b->kind))
+		portion_rules_at(&b->portion_rules, &b->meter, now_ns);
 	portions_settle(&b->portions, &b->portion_rules,
 					quota_is_rate(b->kind) ? b->portion_rate : none,
 					quota_is_rate(b->kind) ? meter_level(&b->meter) : 0, now_ns);
@@ -226,21 +226,15 @@ note_urgent(const QuotaPlan *plan, QuotaBucket *b, int64 now_ns)
 
 /* ---- in a decision ---- */
 
-/*
- * The term's rules now.  What nobody uses of a fixed window is lost, so the reserve
- * is for what is left of it.
- */
+/* The term's rules now, as its bucket stands. */
 static PortionRules
 rules_now(const QuotaTerm *term, const QuotaBucket *b, int64 now_ns)
 {
 	PortionRules rules = term->portions;
-	int64		begin_ns;
-	int64		end_ns;
 
-	if (quota_is_rate(b->kind) && meter_window(&b->meter, &begin_ns, &end_ns) &&
-		b->kind == QUOTA_FIXED_WINDOW && end_ns > begin_ns && end_ns >= now_ns)
-		rules.reserve = (int64) ceil((double) rules.reserve * (end_ns - now_ns) /
-									 (end_ns - begin_ns));
+	rules.whole = rules.reserve;
+	if (quota_is_rate(b->kind))
+		portion_rules_at(&rules, &b->meter, now_ns);
 	return rules;
 }
 
@@ -308,26 +302,52 @@ floor_leave_over(const QuotaPlan *plan, const QuotaTerm *term, const TermState *
 											term->capacity, s->cost, n, now_ns));
 }
 
+/*
+ * The same for the term's tenants by their shares: a call that its class keeps from it
+ * does not want its share (floor_refused()).
+ */
+static int64
+wait_for_share(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
+			   const TermState *s, int n, int64 from_ns, int64 now_ns,
+			   TimestampTz wall_us)
+{
+	QuotaBucket *b = &quota_buckets[s->bucket];
+	PortionRules rules = rules_now(term, b, now_ns);
+	PortionCall call = {
+		.weight_milli = plan->weight_milli,
+		.rules = &rules,
+		.meter = &b->meter,
+		.rate = term->meter.rate,
+		.capacity = term->capacity,
+		.cost = s->cost,
+		.n = n,
+		.leave = has_headroom(plan, term) ? headroom(plan, term, s->cost * n) : 0,
+		.from_ns = from_ns,
+		.asks = !ask->dry && (s->floor_reason == QUOTA_SHARE_EXCEEDED ||
+							  meter_fit(&b->meter, s->cost, 0) < n),
+		.now_ns = now_ns,
+		.wall_us = wall_us
+	};
+
+	return portion_wait(&b->portions, portion_at(s->portion), &call);
+}
+
 /* See floor.h. */
 int64
 floor_wait(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
-		   const TermState *s, int n, int64 now_ns)
+		   const TermState *s, int n, int64 now_ns, TimestampTz wall_us)
 {
 	const QuotaBucket *b = &quota_buckets[s->bucket];
 	bool		job = ask->is_job || ask->batch == QUOTA_BATCH_NEXT;
-	int64		leave = has_headroom(plan, term)
-		? headroom(plan, term, s->cost * n) : 0;
-	PortionRules rules = rules_now(term, b, now_ns);
-	int64		wait_ns = !is_shared_out(term, s) || job
-		? meter_wait(&b->meter, s->cost, n, leave)
-		: portion_wait(&b->portions, portion_at(s->portion), plan->weight_milli,
-					   &rules, &b->meter, term->meter.rate,
-					   term->capacity, s->cost, n, leave, now_ns);
+	int64		from_ns = has_headroom(plan, term) ? headroom_until(plan, term, s)
+		: PG_INT64_MIN;
+	int64		wait_ns;
 
-	if (has_headroom(plan, term) &&
-		headroom_until(plan, term, s) > now_ns)
-		wait_ns = Max(wait_ns, headroom_until(plan, term, s) - now_ns);
-	return wait_ns;
+	if (is_shared_out(term, s) && !job)
+		return wait_for_share(plan, term, ask, s, n, from_ns, now_ns, wall_us);
+	wait_ns = meter_wait(&b->meter, s->cost, n, has_headroom(plan, term)
+						 ? headroom(plan, term, s->cost * n) : 0);
+	return from_ns > now_ns ? Max(wait_ns, from_ns - now_ns) : wait_ns;
 }
 
 /* A call refused by this wants its share of what refused it. */

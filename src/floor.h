@@ -23,10 +23,10 @@ extern void floor_look(const QuotaPlan *plan, const QuotaTerm *term,
 /* What n calls must leave when the last is beyond the tenant's share. */
 extern int64 floor_leave_over(const QuotaPlan *plan, const QuotaTerm *term,
 							  const TermState *s, int n, int64 now_ns);
-/* When n calls of a rate are admitted if nobody asks meanwhile, at the latest. */
+/* How long n calls of a rate are refused if nobody asks meanwhile: see portion_wait.c. */
 extern int64 floor_wait(const QuotaPlan *plan, const QuotaTerm *term,
 						const QuotaAsk *ask, const TermState *s, int n,
-						int64 now_ns);
+						int64 now_ns, TimestampTz wall_us);
 /* The calls were refused: by what others go. */
 extern void floor_refused(const QuotaPlan *plan, const TermState *states,
 						  int n, int64 now_ns);

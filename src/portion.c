@@ -26,7 +26,9 @@
  *
  *	A lone tenant may have drained the limit, and then nobody would be refused for
  *	lack of anything but the rate.  So shares grow by no more than 7/8 of the rate
- *	while the limit holds less than the reserve.
+ *	while the limit holds less than the reserve.  Whether it did is judged by what it
+ *	holds when they are brought to now; or, once somebody was told when to come again
+ *	(portion_wait.c), by the instant from which it will, until something is taken.
  *
  * ITS TURN.  What is over is divided again, by start-time fair queueing (fair.h):
  * who is served moves on by cost over weight, who has been away joins at turn_now, the turn
@@ -47,7 +49,10 @@
  * lone tenant gets everything, all that the limit holds included.  Whoever wakes
  * then finds it as empty as it is.
  *
- * Calls in flight: portion_flight.c.
+ * What nobody uses of a fixed window is lost, so there the reserve is for what is left
+ * of it: it shrinks to nothing at the end.
+ *
+ * Calls in flight: portion_flight.c.  When who is refused may come: portion_wait.c.
  *
  * What limits the error: times are in whole nanoseconds, shares in 2^-48 units for
  * a weight of 1, and what a division leaves is carried.
@@ -62,34 +67,66 @@
 /* More than any limit refills by within a window is no limit. */
 #define EARNED_MAX ((fair_time) 1 << 60)
 
-/* Shares grow by so many eighths of the rate while there is less than the reserve. */
-#define GUARANTEED 7
-
 /* See next_turn(). */
 #define LEAD_MOST 4
 
 /* ---- shares ---- */
 
-/* Shares grow up to an instant. */
+/* See portion.h. */
+void
+portion_rules_at(PortionRules *rules, const Meter *meter, int64_t now_ns)
+{
+	int64_t		begins_ns;
+	int64_t		ends_ns;
+
+	rules->reserve = rules->whole;
+	rules->begins_ns = rules->ends_ns = 0;
+	if (!meter_window(meter, &begins_ns, &ends_ns) || now_ns > ends_ns)
+		return;
+	rules->begins_ns = begins_ns;
+	rules->ends_ns = ends_ns;
+	rules->reserve = (int64_t)
+		(((fair_time) rules->whole * (ends_ns - now_ns) + (ends_ns - begins_ns) - 1) /
+		 (ends_ns - begins_ns));
+}
+
+/*
+ * Shares grow by so many eighths of the rate, up to an instant.  What a division leaves
+ * is carried, so that settling in between changes nothing.
+ */
 static void
-grow(Portions *ps, BucketRate rate, bool scarce, int64_t now_ns)
+grow(Portions *ps, BucketRate rate, int eighths, int64_t until_ns)
 {
 	fair_time	total;
+	fair_time	whole;
+	fair_time	rest;
 	fair_time	earned;
+	fair_time	each;
 
-	if (now_ns <= ps->settled_ns)
+	if (until_ns <= ps->settled_ns)
 		return;
-	total = (fair_time) rate.num * (now_ns - ps->settled_ns);
-	ps->settled_ns = now_ns;
+	total = (fair_time) rate.num * (until_ns - ps->settled_ns);
+	ps->settled_ns = until_ns;
 	if (ps->weight <= 0)
 		return;
-	earned = total / rate.den;
-	earned = earned >= EARNED_MAX ? EARNED_MAX * PORTION_SCALE
-		: earned * PORTION_SCALE + total % rate.den * PORTION_SCALE / rate.den;
-	earned = scarce ? earned / 8 * GUARANTEED : earned;
-	earned += ps->carry;
-	ps->share_now += earned / ps->weight;
-	ps->carry = earned % ps->weight;
+	whole = total / rate.den;
+	rest = (total - whole * rate.den) * PORTION_SCALE + portions_part(ps, rate);
+	earned = rest / rate.den;
+	ps->part = (int64_t) (rest - earned * rate.den);
+	ps->part_den = rate.den;
+	earned += (whole < EARNED_MAX ? whole : EARNED_MAX) * PORTION_SCALE;
+	earned = earned * eighths + ps->carry;
+	each = earned / (8 * (fair_time) ps->weight);
+	ps->share_now += each;
+	ps->carry = earned - each * 8 * ps->weight;
+}
+
+/* See portion_active.h. */
+void
+portions_grow(Portions *ps, BucketRate rate, int64_t ample_ns, int64_t until_ns)
+{
+	grow(ps, rate, PORTION_GUARANTEED, ample_ns < until_ns ? ample_ns : until_ns);
+	grow(ps, rate, 8, until_ns);
 }
 
 /* Brings it to now; level is what the limit holds. */
@@ -97,18 +134,31 @@ void
 portions_settle(Portions *ps, const PortionRules *rules, BucketRate rate,
 				int64_t level, int64_t now_ns)
 {
-	bool		scarce = level < rules->reserve;
+	int64_t		ample_ns = ps->ample_ns;
 
+	if (ample_ns == PORTION_UNKNOWN)
+		ample_ns = level < rules->reserve ? INT64_MAX : INT64_MIN;
 	while (ps->oldest != NULL &&
 		   now_ns - ps->oldest->asked_ns >= rules->window_ns)
 	{
-		grow(ps, rate, scarce, ps->oldest->asked_ns + rules->window_ns);
+		portions_grow(ps, rate, ample_ns, ps->oldest->asked_ns + rules->window_ns);
 		if (ps->oldest->waits > 0)
 			portions_renew(ps, ps->oldest, now_ns);
 		else
 			portions_leave(ps, ps->oldest);
 	}
-	grow(ps, rate, scarce, now_ns);
+	portions_grow(ps, rate, ample_ns, now_ns);
+}
+
+/* See portion_active.h. */
+fair_time
+portions_saved(const Portions *ps, const Portion *p, int64_t weight_milli,
+			   const PortionRules *rules, int64_t cost)
+{
+	fair_time	saved = by_weight(rules->ahead, portions_weight(ps, p, weight_milli)) -
+		by_weight(cost, weight_milli);
+
+	return saved > 0 ? saved : 0;
 }
 
 /* Share used, as far as it still counts: not all that was left unused does. */
@@ -116,9 +166,8 @@ static fair_time
 share_used(const Portions *ps, const Portion *p, int64_t weight_milli,
 		   const PortionRules *rules, int64_t cost)
 {
-	fair_time	saved = by_weight(rules->ahead, portions_weight(ps, p, weight_milli)) -
-		by_weight(cost, weight_milli);
-	fair_time	least = ps->share_now - (saved > 0 ? saved : 0);
+	fair_time	least = ps->share_now -
+		portions_saved(ps, p, weight_milli, rules, cost);
 
 	if (p == NULL || (!p->weighs && p->used < ps->share_now))
 		return ps->share_now;
@@ -149,9 +198,9 @@ calls_within(const Portions *ps, const Portion *p, int64_t weight_milli,
 
 /* ---- turns ---- */
 
-/* Claims of those whose turn is sooner; who has been passed joins at turn_now. */
-static ClaimsBefore
-sooner(const Portions *ps, const Portion *p)
+/* See portion_active.h. */
+ClaimsBefore
+portions_sooner(const Portions *ps, const Portion *p)
 {
 	ClaimsBefore none = {0, 0, INT64_MIN};
 
@@ -189,44 +238,45 @@ portion_refill_ns(BucketRate rate, int64_t units)
 
 /* ---- asking, for a rate ---- */
 
-/* The later of two instants. */
-static int64_t
-later(int64_t a, int64_t b)
+/* See portion_active.h. */
+int64_t
+portions_most_left(int64_t capacity, int64_t cost, int64_t n)
 {
-	return a > b ? a : b;
-}
-
-/*
- * The stand of n calls that must leave the reserve, or need not.  A limit that is
- * full refills no more, so one call less than that is as much as anybody must leave.
- */
-static PortionStand
-stand(const Portions *ps, const Portion *p, int64_t reserve, BucketRate rate,
-	  int64_t capacity, int64_t cost, int64_t n, int64_t now_ns)
-{
-	PortionStand s = {.leave = reserve, .until_ns = INT64_MIN};
-	ClaimsBefore before = sooner(ps, p);
 	int64_t		room = capacity - cost * (n + 1);
 
-	room = room > 0 ? room : 0;
-	s.leave += before.units;
+	return room > 0 ? room : 0;
+}
+
+/* See portion_active.h. */
+PortionStand
+portions_stand(const ClaimsBefore *before, int64_t reserve, BucketRate rate,
+			   int64_t capacity, int64_t cost, int64_t n, int64_t now_ns)
+{
+	PortionStand s = {.leave = reserve, .until_ns = INT64_MIN};
+	int64_t		room = portions_most_left(capacity, cost, n);
+	int64_t		waited_ns;
+
+	s.leave += before->units;
 	if (s.leave <= room)
 		return s;
 	s.leave = room;
-	if (before.newest_ns != INT64_MIN)
-		s.until_ns = before.newest_ns + portion_refill_ns(rate, cost) + 1;
+	if (before->newest_ns != INT64_MIN)
+		s.until_ns = before->newest_ns + portion_refill_ns(rate, cost) + 1;
 	/* those that wait will come for all of it */
-	if (before.lasting > 0)
-		s.until_ns = later(s.until_ns,
-						   now_ns + portion_refill_ns(rate, before.lasting) + 1);
+	if (before->lasting > 0)
+	{
+		waited_ns = now_ns + portion_refill_ns(rate, before->lasting) + 1;
+		if (waited_ns > s.until_ns)
+			s.until_ns = waited_ns;
+	}
 	if (s.until_ns <= now_ns)
 		s.until_ns = INT64_MIN;
 	return s;
 }
 
-/* What who is within its share leaves to those that wake. */
-static int64_t
-spare(const Portion *p, const PortionRules *rules, int64_t cost)
+/* See portion_active.h. */
+int64_t
+portions_spare(const Portion *p, const PortionRules *rules, int64_t cost)
 {
 	if (p == NULL || !p->served || !rules->spares)
 		return 0;
@@ -243,9 +293,10 @@ portion_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
 	int64_t		within = wanted
 		? calls_within(ps, p, weight_milli, rules, cost) : INT64_MAX;
 	bool		over = n > within;
-	PortionStand s = stand(ps, p, over ? rules->reserve
-						   : wanted ? spare(p, rules, cost) : 0, rate, capacity, cost,
-						   n, now_ns);
+	ClaimsBefore before = portions_sooner(ps, p);
+	PortionStand s = portions_stand(&before, over ? rules->reserve
+									: wanted ? portions_spare(p, rules, cost) : 0,
+									rate, capacity, cost, n, now_ns);
 
 	s.over = over;
 	s.within = within;
@@ -260,64 +311,10 @@ portion_leave_over(const Portions *ps, const Portion *p, const PortionRules *rul
 				   BucketRate rate, int64_t capacity, int64_t cost, int64_t n,
 				   int64_t now_ns)
 {
-	return stand(ps, p, rules->reserve, rate, capacity, cost, n, now_ns).leave;
-}
+	ClaimsBefore before = portions_sooner(ps, p);
 
-/* Until n calls fit that leave so much, and s allows; "from" ns from now at least. */
-static int64_t
-wait_from(const PortionStand *s, const Meter *meter, int64_t cost, int64_t n,
-		  int64_t leave_units, int64_t from, int64_t now_ns)
-{
-	int64_t		wait = meter_wait(meter, cost, n, s->leave > leave_units
-								  ? s->leave : leave_units);
-
-	if (s->until_ns != INT64_MIN && s->until_ns - now_ns > from)
-		from = s->until_ns - now_ns;
-	return wait > from ? wait : from;
-}
-
-/* Until it is within its share, at the latest. */
-static int64_t
-share_wait(fair_time over, int64_t weight, BucketRate rate)
-{
-	double		ns;
-
-	if (rate.num == 0)
-		return BUCKET_NEVER;
-	ns = (double) over / (double) PORTION_SCALE * (double) weight *
-		(double) rate.den / (double) rate.num * 8 / GUARANTEED;
-	ns = ns * (1 + 1e-9) + 1;
-	return ns < (double) (INT64_MAX / 4) ? (int64_t) ns + 1 : BUCKET_NEVER;
-}
-
-/* See portion.h. */
-int64_t
-portion_wait(const Portions *ps, const Portion *p, int64_t weight_milli,
-			 const PortionRules *rules, const Meter *meter, BucketRate rate,
-			 int64_t capacity, int64_t cost, int64_t n, int64_t leave_units,
-			 int64_t now_ns)
-{
-	fair_time	over = over_share(ps, p, weight_milli, rules, cost, n);
-	int64_t		others_ns = portions_refused_ns(ps, p, rules->window_ns, now_ns);
-	PortionStand within = stand(ps, p, others_ns == INT64_MIN ? 0
-								: spare(p, rules, cost), rate, capacity, cost, n,
-								now_ns);
-	PortionStand beyond = stand(ps, p, rules->reserve, rate, capacity, cost, n,
-								now_ns);
-	int64_t		from = 0;
-	int64_t		wait;
-	int64_t		other;
-
-	if (over > 0 && others_ns != INT64_MIN)
-	{
-		/* it comes within its share, or nobody else wants theirs any more */
-		from = share_wait(over, portions_weight(ps, p, weight_milli), rate);
-		other = others_ns + rules->window_ns - now_ns;
-		from = from < other ? from : other;
-	}
-	wait = wait_from(&within, meter, cost, n, leave_units, from, now_ns);
-	other = wait_from(&beyond, meter, cost, n, leave_units, 0, now_ns);
-	return wait < other ? wait : other;
+	return portions_stand(&before, rules->reserve, rate, capacity, cost, n,
+						  now_ns).leave;
 }
 
 /* See portion.h. */
@@ -356,6 +353,7 @@ portion_take(Portions *ps, Portion *p, int64_t weight_milli,
 	fair_time	used;
 	int64_t		within;
 
+	ps->ample_ns = PORTION_UNKNOWN;
 	portions_ask(ps, p, weight_milli, now_ns);
 	used = share_used(ps, p, weight_milli, rules, cost);
 	within = calls_within(ps, p, weight_milli, rules, cost);
@@ -378,6 +376,7 @@ portion_return(Portions *ps, Portion *p, int64_t units)
 	int64_t		claim = p->claim;
 	int64_t		claim_ns = p->claim_ns;
 
+	ps->ample_ns = PORTION_UNKNOWN;
 	claims_remove(ps, p);
 	p->turn -= by_weight(units, p->weight_milli);
 	if (claimed)

@@ -17,7 +17,10 @@
 typedef struct PortionRules
 {
 	int64_t		reserve;		/* units left by who is over its share; 0: the limit
-								 * is not shared out */
+								 * is not shared out; as of portion_rules_at(): */
+	int64_t		whole;			/* the same at the beginning of a window */
+	int64_t		begins_ns;		/* the window, at whose end nothing is kept: */
+	int64_t		ends_ns;		/* the reserve shrinks; both 0 = there is none */
 	int64_t		ahead;			/* units of unused share that all tenants together
 								 * may save up */
 	int64_t		window_ns;		/* who asked within it is active */
@@ -64,7 +67,11 @@ typedef struct Portions
 	Portion    *newest;
 	int64_t		settled_ns;
 	fair_time	share_now;		/* what one of weight 1 was due up to now */
-	fair_time	carry;			/* less than one unit of that, not given yet */
+	fair_time	carry;			/* what divisions left of that, in eighths, */
+	int64_t		part;			/* and before, in 1/part_den */
+	int64_t		part_den;
+	int64_t		ample_ns;		/* the limit will hold the reserve from then on if
+								 * nobody asks; PORTION_UNKNOWN */
 	fair_time	turn_now;		/* turn of who was served last in order */
 	Portion    *claims;			/* root of the tree */
 	uint32_t	seed;			/* of its priorities */
@@ -85,6 +92,26 @@ typedef struct PortionStand
 	int64_t		until_ns;		/* it isn't admitted before that; INT64_MIN = now */
 } PortionStand;
 
+/* n calls that are refused now, both clocks being read. */
+typedef struct PortionCall
+{
+	int64_t		weight_milli;
+	const PortionRules *rules;
+	const Meter *meter;			/* settled to now */
+	BucketRate	rate;
+	int64_t		capacity;
+	int64_t		cost;
+	int64_t		n;
+	int64_t		leave;			/* units that they leave whatever the shares say */
+	int64_t		from_ns;		/* they wait until then anyway */
+	bool		asks;			/* portion_refuse() follows: it is active, else its
+								 * standing stays as it is */
+	int64_t		now_ns;
+	int64_t		wall_us;
+} PortionCall;
+
+/* Their reserve at an instant to which the meter is settled, of the whole one. */
+extern void portion_rules_at(PortionRules *rules, const Meter *meter, int64_t now_ns);
 extern void portions_settle(Portions *ps, const PortionRules *rules,
 							BucketRate rate, int64_t level, int64_t now_ns);
 /* p is NULL for a tenant that was never seen. */
@@ -99,14 +126,10 @@ extern int64_t portion_leave_over(const Portions *ps, const Portion *p,
 								  int64_t capacity, int64_t cost, int64_t n,
 								  int64_t now_ns);
 /*
- * Nanoseconds until n calls are admitted if nobody asks meanwhile, at the latest;
- * they leave "leave" units whatever the shares say.
+ * Nanoseconds until the calls are admitted if nobody asks meanwhile; BUCKET_NEVER.
+ * See portion_wait.c.
  */
-extern int64_t portion_wait(const Portions *ps, const Portion *p,
-							int64_t weight_milli, const PortionRules *rules,
-							const Meter *meter, BucketRate rate,
-							int64_t capacity, int64_t cost, int64_t n,
-							int64_t leave, int64_t now_ns);
+extern int64_t portion_wait(Portions *ps, const Portion *p, const PortionCall *call);
 /* It asked, and was refused for want of so many units of this limit. */
 extern void portion_refuse(Portions *ps, Portion *p, int64_t weight_milli,
 						   int64_t units, int64_t now_ns);

