@@ -45,6 +45,7 @@ typedef struct Counter
 	bool		settled;		/* READY and nothing pinned */
 	int64		used;
 	int64		held;
+	int64		loose;
 	int64		linked;			/* sum of the parts in flight or held */
 	int64		start_us;
 	int64		end_us;
@@ -101,6 +102,7 @@ read_counter(uint32 index, Counter *c)
 		pg_atomic_read_u32(&b->pins) == 0;
 	c->used = b->used;
 	c->held = b->held;
+	c->loose = b->loose;
 	c->linked = quota_is_rate(b->kind) ? 0 : sum_of_parts(b);
 	c->start_us = b->period_start_us;
 	c->end_us = b->period_end_us;
@@ -144,7 +146,7 @@ unchanged(const Counter *c)
 	if (there)
 		read_counter(c->bucket, &now);
 	LWLockRelease(&quota_slots[c->slot].lock);
-	return there && now.settled && now.used == c->used &&
+	return there && now.settled && now.used == c->used && now.loose == c->loose &&
 		now.start_us == c->start_us && now.end_us == c->end_us;
 }
 
@@ -208,7 +210,7 @@ static void
 check_entries(ReturnSetInfo *result, Counter *c, const Account *account,
 			  bool full)
 {
-	int64		sum = 0;
+	LedgerSum	sum = {0};
 
 	for (int i = 0; i < AUDIT_TRIES; i++)
 	{
@@ -216,16 +218,19 @@ check_entries(ReturnSetInfo *result, Counter *c, const Account *account,
 
 		CHECK_FOR_INTERRUPTS();
 		if (account)
-			sum = (full ?
-				   ledger_sum_entries(account->account, c->start_us, c->end_us,
-									  &open) :
-				   ledger_sum(account->account, c->start_us, c->end_us,
-							  LEDGER_ALL_XIDS, &open)).used;
-		if (open || sum == c->used || !unchanged(c))
+			sum = full ?
+				ledger_sum_entries(account->account, c->start_us, c->end_us, &open) :
+				ledger_sum(account->account, c->start_us, c->end_us,
+						   LEDGER_ALL_XIDS, &open);
+		if (open || (sum.used == c->used && sum.held == c->loose) || !unchanged(c))
 			return;
 	}
-	report(result, "counter differs", c,
-		   "units used differ from the entries of the period", sum, c->used);
+	if (sum.used != c->used)
+		report(result, "counter differs", c,
+			   "units used differ from the entries of the period", sum.used, c->used);
+	if (sum.held != c->loose)
+		report(result, "counter differs", c,
+			   "units held differ from the entries of the period", sum.held, c->loose);
 }
 
 /* Accounts of the ledger by the key of their bucket. */

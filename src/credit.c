@@ -241,8 +241,8 @@ count_final(int64 permit, LedgerEntry *entry, int64 diff, bool marked)
 	if (!marked || !permit_set_credits(permit, &key, entry->amount + diff))
 	{
 		/* a permit that was restored after a crash has no credits */
-		if (diff != 0)
-			credit_charge(entry, NULL, diff, &entry->charged_at);
+		if (diff != 0 || entry->amount != 0)
+			credit_end_loose(entry, entry->amount, diff, false);
 	}
 	else if (diff > 0)
 		credit_check_range(entry);
@@ -302,8 +302,8 @@ credit_lose(int64 permit)
 		LedgerEntry *entry = lfirst(cell);
 		int64		returns = hold.refund ? entry->amount : 0;
 
-		if (returns > 0)
-			credit_return_lapsed(entry, returns);
+		if (entry->amount > 0)
+			credit_end_loose(entry, entry->amount, -returns, true);
 		entry->calls = hold.calls;
 		write_entry(ledger, entry, "expire", -returns, hold.refund ? "not billed" : NULL);
 	}
@@ -340,7 +340,7 @@ credit_give_back(int64 permit, int32 n, bool marked)
 		entry->amount = -(entry->amount / hold.calls * n);
 		key = bucket_key(entry);
 		if (entry->amount != 0 && !(marked && permit_has_credits(permit, &key)))
-			credit_charge(entry, NULL, entry->amount, &entry->charged_at);
+			credit_end_loose(entry, -entry->amount, entry->amount, false);
 		entry->held = entry->amount;
 		entry->kind = "release";
 		ledger_append(ledger, entry);

@@ -81,8 +81,11 @@ extern void credit_load(QuotaPlan *plan, int term);
 extern void credit_charge(const LedgerEntry *entry, const QuotaTerm *term,
 						  int64 diff, TimestampTz *charged_at);
 
-/* The same for n > 0 units of a lost hold, which return at commit. */
-extern void credit_return_lapsed(const LedgerEntry *entry, int64 n);
+/*
+ * n units of a hold that is not in shared memory, or no longer, are resolved when we
+ * commit, and diff is charged; lost: what returns of them may have lapsed.
+ */
+extern void credit_end_loose(LedgerEntry *hold, int64 n, int64 diff, bool lost);
 
 /*
  * 22003 when what a permit was just charged beyond its hold brought the entry's

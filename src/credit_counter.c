@@ -9,6 +9,13 @@
  * account that are charged in its period, of committed transactions and of open
  * ones as far as they take (G3, G4).
  *
+ * What open holds hold of that is in two counters: "held", of permits in shared memory
+ * (the parts that are linked), and "loose", of all others.  A load finds nothing linked,
+ * as parts pin, so everything its entries hold is loose; a part whose permit expires
+ * becomes loose, while its hold stays open (permit.c).  Who resolves a hold that is loose
+ * says so by the same record that pins the bucket, and loose falls at commit.  So held +
+ * loose is what the entries of the period hold, and in an unpinned bucket loose is.
+ *
  * WRITERS AND LOADERS
  *
  * A writer changes the counter and pins the bucket, in one section under the
@@ -28,9 +35,9 @@
  * an entry, the bucket would be pinned and READY.  Hence a dirty scan (no
  * predicate locks in a serializable transaction) is as good as a snapshot.  The
  * only rows of open transactions that can turn up are those of a restore
- * (ledger.c), and then the load fails; and entries of 0, which a hold settled as
- * estimated leaves without touching the counter: they count for nothing whether
- * their transaction commits or not, and may be read at any time.
+ * (ledger.c), and then the load fails; and entries that change nothing, as a call
+ * leaves that is settled late with what it stayed charged: they may be read at any
+ * time.
  *
  * PERIODS
  *
@@ -126,20 +133,20 @@ begin_load(uint32 index, const QuotaTerm *term)
 }
 
 /*
- * The period the account is in, and what it has used of it.  Throws when that
+ * The period the account is in, and what its entries of it come to.  Throws when that
  * can't be known now.
  */
-static int64
+static LedgerSum
 load_sum(const QuotaTerm *term, int64 *start_us, int64 *end_us)
 {
 	bool		open = false;
 	TimestampTz newest_us = ledger_newest(term->account, &open);
 	TimestampTz now_us = quota_wall_us();
-	int64		sum;
+	LedgerSum	sum;
 
 	calendar_period(&term->calendar, Max(now_us, newest_us), start_us, end_us);
 	sum = ledger_sum(term->account, *start_us, *end_us, LEDGER_ALL_XIDS,
-					 &open).used;
+					 &open);
 	if (open)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
@@ -162,7 +169,7 @@ load_or_wait(uint32 index, const QuotaTerm *term)
 	QuotaLoad	load;
 	int64		start_us;
 	int64		end_us;
-	int64		sum;
+	LedgerSum	sum;
 
 	/* before others can wait for us, lest we wait for them */
 	ledger_take_locks();
@@ -174,7 +181,9 @@ load_or_wait(uint32 index, const QuotaTerm *term)
 	sum = load_sum(term, &start_us, &end_us);
 
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	b->used = sum;
+	b->used = sum.used;
+	b->loose = sum.held;
+	b->overdue = 0;
 	b->shadow_used = 0;
 	b->period_start_us = start_us;
 	b->period_end_us = end_us;
@@ -330,10 +339,10 @@ credit_check_range(const LedgerEntry *entry)
 		error_range(entry);
 }
 
-/* credit_charge(), or with lapsed credit_return_lapsed(). */
+/* credit_charge() and credit_end_loose(). */
 static void
-charge_account(const LedgerEntry *entry, const QuotaTerm *term, int64 diff, bool lapsed,
-	   TimestampTz *charged_at)
+charge_account(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
+			   int64 loose, bool lost, TimestampTz *charged_at)
 {
 	uint32		index;
 	QuotaBucket *b;
@@ -353,10 +362,12 @@ charge_account(const LedgerEntry *entry, const QuotaTerm *term, int64 diff, bool
 	}
 	counts = *charged_at >= b->period_start_us && *charged_at < b->period_end_us;
 	out = counts && leaves_range(b, diff);
-	if (!out && counts && lapsed)
+	if (!out && counts && lost)
 		journal_return_lapsed(index, -diff);
 	else if (!out)
 		journal_adjust(index, counts ? diff : 0);
+	if (!out && counts)
+		journal_resolve_loose(loose, lost && diff == 0);
 	credit_unlock(index);
 	if (out)
 		error_range(entry);
@@ -367,14 +378,12 @@ void
 credit_charge(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
 			  TimestampTz *charged_at)
 {
-	charge_account(entry, term, diff, false, charged_at);
+	charge_account(entry, term, diff, 0, false, charged_at);
 }
 
 /* See credit.h. */
 void
-credit_return_lapsed(const LedgerEntry *entry, int64 n)
+credit_end_loose(LedgerEntry *hold, int64 n, int64 diff, bool lost)
 {
-	TimestampTz charged_at = entry->charged_at;
-
-	charge_account(entry, NULL, -n, true, &charged_at);
+	charge_account(hold, NULL, diff, n, lost, &hold->charged_at);
 }

@@ -45,6 +45,8 @@ credit_roll(QuotaBucket *b, const QuotaTerm *term, TimestampTz wall_us)
 		case CALENDAR_ROLLS:
 			b->calendar = term->calendar.id;
 			b->used = 0;
+			b->loose = 0;
+			b->overdue = 0;
 			b->shadow_used = 0;
 			b->lapsed = 0;
 			credit_look_again(b, true);

@@ -207,6 +207,7 @@ enum
 	BALANCE_UNIT,
 	BALANCE_AMOUNT,
 	BALANCE_USED,
+	BALANCE_POSTED,
 	BALANCE_HELD,
 	BALANCE_REMAINING,
 	BALANCE_PERIOD_START,
@@ -229,6 +230,13 @@ lock_for_reading(const QuotaTerm *term)
 	}
 }
 
+/* Units of holds that are open, as far as that is known without reading their rows. */
+static int64
+held_by_open(const QuotaBucket *b)
+{
+	return b->held + Max(b->loose - b->overdue - b->lapsed, 0);
+}
+
 /* One row: the counter as it is now, what is taken by others included. */
 static void
 put_balance(ReturnSetInfo *result, const char *provider, const QuotaTerm *term)
@@ -237,7 +245,7 @@ put_balance(ReturnSetInfo *result, const char *provider, const QuotaTerm *term)
 	bool		nulls[N_BALANCE] = {false};
 	uint32		index = lock_for_reading(term);
 	int64		used = quota_buckets[index].used - quota_buckets[index].lapsed;
-	int64		held = quota_buckets[index].held;
+	int64		held = held_by_open(&quota_buckets[index]);
 	TimestampTz start_us = quota_buckets[index].period_start_us;
 	TimestampTz end_us = quota_buckets[index].period_end_us;
 
@@ -248,6 +256,7 @@ put_balance(ReturnSetInfo *result, const char *provider, const QuotaTerm *term)
 	values[BALANCE_UNIT] = CStringGetTextDatum(term->unit);
 	values[BALANCE_AMOUNT] = Int64GetDatum(term->capacity);
 	values[BALANCE_USED] = Int64GetDatum(used);
+	values[BALANCE_POSTED] = Int64GetDatum(term->capacity - used + held);
 	values[BALANCE_HELD] = Int64GetDatum(held);
 	values[BALANCE_REMAINING] = Int64GetDatum(term->capacity - used);
 	values[BALANCE_PERIOD_START] = TimestampTzGetDatum(start_us);

@@ -269,6 +269,8 @@ journal_adjust(uint32 bucket, int64 n)
 	r->u.adjust.taken = Max(n, 0);
 	r->u.adjust.given = Max(-n, 0);
 	r->u.adjust.lapsed = 0;
+	r->u.adjust.loose = 0;
+	r->u.adjust.overdue = false;
 	r->u.adjust.period_us = b->period_start_us;
 	b->used += r->u.adjust.taken;
 	b->giving += r->u.adjust.given;
@@ -280,6 +282,14 @@ journal_return_lapsed(uint32 bucket, int64 n)
 {
 	journal_adjust(bucket, -n);
 	journal_records[journal_nrecords - 1].u.adjust.lapsed = n;
+}
+
+/* See journal.h. */
+void
+journal_resolve_loose(int64 n, bool overdue)
+{
+	journal_records[journal_nrecords - 1].u.adjust.loose = n;
+	journal_records[journal_nrecords - 1].u.adjust.overdue = overdue;
 }
 
 /* See journal.h; counts the claim in its flow. */

@@ -115,6 +115,9 @@ extern void journal_adjust(uint32 bucket, int64 n); /* n > 0: taken now; n < 0:
 													 * pinned until the end */
 /* The same for units of lost holds, given at commit. */
 extern void journal_return_lapsed(uint32 bucket, int64 n);
+/* The newest of these resolves n units of a loose hold; overdue: they were lost, and
+ * stay spent. */
+extern void journal_resolve_loose(int64 n, bool overdue);
 extern void journal_permit_taken(uint32 permit);
 extern void journal_permit_marked(uint32 permit);
 extern void journal_permit_spent(uint32 permit);	/* the call went out: its

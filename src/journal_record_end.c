@@ -192,6 +192,26 @@ commit_leave(JournalRecord *r)
 		permit_batch_leave(index, r->u.leave.n);
 }
 
+/* What it gives counts from now on; what it took has counted before. */
+static void
+commit_adjust(JournalRecord *r)
+{
+	QuotaBucket *b = &quota_buckets[r->object];
+
+	if (r->u.adjust.given > 0 || r->u.adjust.loose != 0)
+	{
+		lock_bucket(r->object);
+		b->giving -= r->u.adjust.given;
+		give_back(b, r->u.adjust.given, r->u.adjust.period_us);
+		if (b->period_start_us == r->u.adjust.period_us)
+			permit_loose_resolved(b, r->u.adjust.loose, r->u.adjust.overdue);
+		end_lapsed(b, r, true);
+	}
+	if (r->u.adjust.given > 0)
+		permit_bucket_opened(r->object, 0);
+	pg_atomic_fetch_sub_u32(&b->pins, 1);
+}
+
 /* Takes a settlement back. */
 static void
 undo_adjust(JournalRecord *r, uint64 parkings)
@@ -305,7 +325,6 @@ void
 journal_commit_record(JournalRecord *r)
 {
 	QuotaFlow  *flow;
-	QuotaBucket *b;
 
 	switch ((JournalRecordType) r->type)
 	{
@@ -321,16 +340,7 @@ journal_commit_record(JournalRecord *r)
 			pg_atomic_fetch_sub_u32(&quota_buckets[r->object].pins, 1);
 			break;
 		case RECORD_ADJUST:
-			b = &quota_buckets[r->object];
-			if (r->u.adjust.given > 0)
-			{
-				lock_bucket(r->object);
-				b->giving -= r->u.adjust.given;
-				give_back(b, r->u.adjust.given, r->u.adjust.period_us);
-				end_lapsed(b, r, true);
-				permit_bucket_opened(r->object, 0);
-			}
-			pg_atomic_fetch_sub_u32(&b->pins, 1);
+			commit_adjust(r);
 			break;
 		case RECORD_LEAD:
 			pg_atomic_fetch_sub_u32(&quota_shares[r->object].pins, 1);

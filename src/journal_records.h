@@ -62,6 +62,8 @@ typedef struct JournalRecord
 			int64		taken;
 			int64		given;
 			int64		lapsed;	/* of these: units of lost holds */
+			int64		loose;	/* units of loose holds that are resolved, */
+			bool		overdue;	/* as spent */
 			int64		period_us;
 		}			adjust;
 		struct

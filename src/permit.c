@@ -134,6 +134,42 @@ unlink_part(QuotaPart *part)
 	}
 }
 
+/* The permit has expired, and its hold is open until an entry resolves it. */
+static void
+loosen_part(QuotaPart *part)
+{
+	QuotaBucket *b = &quota_buckets[part->bucket];
+
+	if (part->linked && part->kind == QUOTA_ALLOWANCE)
+	{
+		b->loose += part->amount;
+		if (!quota_permits[part->permit].refunds)
+			b->overdue += part->amount;
+	}
+	unlink_part(part);
+}
+
+/* See permit.h. */
+void
+permit_loose_resolved(QuotaBucket *b, int64 n, bool overdue)
+{
+	b->loose -= n;
+	/* of one that was loose from the beginning it was not known */
+	if (overdue)
+		b->overdue = Max(b->overdue - n, 0);
+}
+
+/* n units of what an expired permit held are resolved. */
+void
+permit_end_loose(const QuotaPart *part, int64 n)
+{
+	QuotaBucket *b = &quota_buckets[part->bucket];
+
+	if (!part->linked && permit_is_credit(part) &&
+		b->period_start_us == part->period_us)
+		permit_loose_resolved(b, n, !quota_permits[part->permit].refunds);
+}
+
 /* Takes off what is due; called on every bucket a decision looks at. */
 void
 permit_bucket_expire(uint32 bucket, int64 now_ns)
@@ -146,7 +182,7 @@ permit_bucket_expire(uint32 bucket, int64 now_ns)
 		QuotaPart  *part = pairingheap_container(QuotaPart, node,
 												 pairingheap_first(parts));
 
-		unlink_part(part);
+		loosen_part(part);
 		if (quota_buckets[bucket].kind == QUOTA_CONCURRENCY)
 			permit_bucket_opened(bucket, 0);
 		else if (quota_permits[part->permit].refunds)
@@ -215,19 +251,24 @@ permit_free(uint32 index)
 
 /*
  * Out of the order of expiry, with all its parts.  What was held of an allowance
- * stays used: returning it is another thing.
+ * stays used: returning it is another thing.  resolved: an entry has ended its hold,
+ * or will never have been; else that stays open.
  */
 void
-permit_unlink(QuotaPermit *p, uint64 parkings)
+permit_unlink(QuotaPermit *p, uint64 parkings, bool resolved)
 {
-	if (p->state == QUOTA_PERMIT_EXPIRED)
-		return;
-	pairingheap_remove(&quota_slots[p->owner].permits, &p->node);
+	if (p->state != QUOTA_PERMIT_EXPIRED)
+		pairingheap_remove(&quota_slots[p->owner].permits, &p->node);
 	for (int i = 0; i < p->nparts; i++)
 	{
+		if (resolved)
+			permit_end_loose(&p->parts[i], p->parts[i].amount);
 		if (!p->parts[i].linked)
 			continue;
-		unlink_part(&p->parts[i]);
+		if (resolved)
+			unlink_part(&p->parts[i]);
+		else
+			loosen_part(&p->parts[i]);
 		if (p->parts[i].kind == QUOTA_CONCURRENCY)
 			permit_bucket_opened(p->parts[i].bucket, parkings);
 		else					/* who hopes that it returns learns otherwise */
@@ -243,7 +284,7 @@ expire(uint32 index)
 	QuotaSlot  *slot = &quota_slots[p->owner];
 	char		detail[64];
 
-	permit_unlink(p, 0);
+	permit_unlink(p, 0, false);
 	if (permit_is_idle(p))
 	{
 		snprintf(detail, sizeof(detail), "permit " INT64_FORMAT, p->id);

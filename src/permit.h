@@ -197,7 +197,10 @@ permit_is_idle(const QuotaPermit *p)
 	return !p->taken && !p->marked && p->giving == 0;
 }
 
-extern void permit_unlink(QuotaPermit *p, uint64 parkings);
+extern void permit_unlink(QuotaPermit *p, uint64 parkings, bool resolved);
+extern void permit_end_loose(const QuotaPart *part, int64 n);
+/* n units of the bucket's loose holds are resolved; overdue: of a lost one, as spent. */
+extern void permit_loose_resolved(QuotaBucket *b, int64 n, bool overdue);
 extern void permit_move_end(QuotaPermit *p, int64 expires_ns);
 extern int64 permit_new_id(uint32 index);
 extern void permit_start(uint32 index, int64 id, QuotaPermitState state,

@@ -91,7 +91,7 @@ permit_batch_leave(uint32 index, int32 n)
 	p->n -= n;
 	if (p->n > 0)
 		return;
-	permit_unlink(p, 0);
+	permit_unlink(p, 0, true);
 	if (p->taken || p->marked)
 		p->state = QUOTA_PERMIT_EXPIRED;
 	else

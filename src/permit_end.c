@@ -94,6 +94,8 @@ permit_shrink_part(QuotaPart *part, int64 n, int64 now_ns)
 	{
 		if (part->linked)
 			b->held -= n;
+		else
+			permit_end_loose(part, n);
 		return_part(part, part->amount - n, 0, now_ns);
 	}
 	part->amount -= n;
@@ -105,7 +107,7 @@ permit_undo_taken(uint32 index, uint64 parkings, int64 now_ns)
 {
 	QuotaPermit *p = &quota_permits[index];
 
-	permit_unlink(p, parkings);
+	permit_unlink(p, parkings, true);
 	for (int i = 0; i < p->nparts; i++)
 		if (!p->spent || !quota_is_rate(p->parts[i].kind))
 			return_part(&p->parts[i], 0, parkings, now_ns);
@@ -137,7 +139,7 @@ permit_commit_marked(uint32 index, int64 now_ns)
 {
 	QuotaPermit *p = &quota_permits[index];
 
-	permit_unlink(p, 0);
+	permit_unlink(p, 0, !p->ended);
 	for (int i = 0; i < p->nparts; i++)
 		return_part(&p->parts[i], p->parts[i].final, 0, now_ns);
 	if (p->ended)

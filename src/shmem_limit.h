@@ -125,6 +125,10 @@ typedef struct QuotaBucket
 	uint8		enforcement;	/* QuotaEnforcement, the same */
 	int64		most_debt;		/* units it may owe, of a rate; the same */
 	int64		held;			/* allowance: units of linked parts */
+	int64		loose;			/* allowance: units of other holds of this period
+								 * that no entry has resolved: their permits have
+								 * expired, or were lost in a crash; */
+	int64		overdue;		/* of these units that are known to stay spent */
 	int64		giving;			/* allowance: units that open transactions
 								 * give when they commit */
 	int64		unknown_until_ns;	/* concurrency after a crash: until then all

@@ -118,7 +118,8 @@ restore_buckets(State *state)
 		permit_bucket_init(bucket);
 		if (bucket->load == QUOTA_LOAD_LOADING)
 			bucket->load = QUOTA_LOAD_EMPTY;
-		/* counted again from the permits that are restored */
+		/* counted again from the permits that are restored; the others have ended */
+		bucket->loose += bucket->held;
 		bucket->held = 0;
 		credit_look_again(bucket, true);
 		bucket->giving = 0;
@@ -160,7 +161,10 @@ restore_parts(const State *state, QuotaPermit *permit)
 		if (part->linked && part->kind == QUOTA_CONCURRENCY)
 			bucket->used += part->amount;
 		else if (part->linked)
+		{
 			bucket->held += part->amount;
+			bucket->loose -= part->amount;
+		}
 	}
 }
 

@@ -217,6 +217,7 @@ CREATE FUNCTION quota_balance(
 	OUT unit text,
 	OUT amount bigint,
 	OUT used bigint,
+	OUT posted bigint,
 	OUT held bigint,
 	OUT remaining bigint,
 	OUT period_start timestamptz,
@@ -225,7 +226,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_balance'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 5;
 COMMENT ON FUNCTION quota_balance(text, text, text) IS
-'The allowances that calls of a tenant meet, at one provider or (NULL) at all: amount per period, used (holds and what open transactions took included, less what was granted), held (the part of it that is not settled yet), remaining (negative = debt), and the current period. tenant NULL shows those that tenants share. limit_provider is NULL for a limit across providers or of an account.';
+'The allowances that calls of a tenant meet, at one provider or (NULL) at all: amount per period, used (holds and what open transactions took included, less what was granted), posted (amount less what was settled, plus what was granted), held (by open holds; after a crash those included that have expired and stay spent, until a background worker has written so), remaining = posted - held (negative = debt), and the current period. tenant NULL shows those that tenants share. limit_provider is NULL for a limit across providers or of an account.';
 
 SELECT pg_catalog.pg_extension_config_dump('quota.ledger', '');
 SELECT pg_catalog.pg_extension_config_dump('quota.ledger_id_seq', '');

@@ -268,7 +268,7 @@ sub recompute
 		my ($account, $balance, $holds, $limit, $start, $provider) = split /\|/, $line;
 		my $bucket = "$account " . int(($start - $anchor) / $seconds{$limit});
 		problem("round $round: $provider $limit: used $balance, entries say " . ($used{$bucket} // 0)) if $balance != ($used{$bucket} // 0);
-		problem("round $round: $provider $limit: held $holds, entries say " . ($held{$bucket} // 0)) if $holds > ($held{$bucket} // 0);
+		problem("round $round: $provider $limit: held $holds, entries say " . ($held{$bucket} // 0)) if $holds != ($held{$bucket} // 0);
 	}
 	$main->query('COMMIT');
 	return scalar @entries;
