@@ -96,6 +96,23 @@
 #endif
 
 /*
+ * What an update says of indexes: whether the new version has entries in them, and
+ * how these are made.
+ */
+#if PG_VERSION_NUM >= 160000
+#define compat_index_update TU_UpdateIndexes
+#define compat_has_entries(indexes) ((indexes) != TU_None)
+#define compat_insert_entries(result, slot, estate, indexes) \
+	list_free(ExecInsertIndexTuples(result, slot, estate, true, false, NULL, NIL, \
+									(indexes) == TU_Summarizing))
+#else
+#define compat_index_update bool
+#define compat_has_entries(indexes) (indexes)
+#define compat_insert_entries(result, slot, estate, indexes) \
+	list_free(ExecInsertIndexTuples(result, slot, estate, true, false, NULL, NIL))
+#endif
+
+/*
  * A CHECK constraint as the executor compiles it, NULL for one that isn't
  * enforced, and where it keeps what it has compiled; the condition of a trigger.
  */

@@ -10,6 +10,9 @@
  * columns and generated columns look at it), so a different set of columns gets
  * a new writer.
  *
+ * Indexes are opened with the first write that has an entry for them: no delete has,
+ * and an update only when the new version finds no room on its page (else it is HOT).
+ *
  * Nothing here touches shared memory of ours, and everything may throw: callers
  * hold no lock of it.
  */
@@ -24,6 +27,7 @@
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
+#include "executor/nodeModifyTable.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_relation.h"
@@ -38,31 +42,46 @@ struct RowWriter
 	ResultRelInfo *result;
 	EPQState	epq;
 	TupleTableSlot *new_row;	/* the version to be written */
+	bool		has_indexes;	/* they are open */
+	bool		watched;		/* triggers fire on an update of ours */
 };
 
 /* ---- the writer ---- */
 
 /*
- * An update that we make has no row trigger but our own one before it, which
+ * An update that we make has a row trigger other than our own one before it, which
  * checks what others change.
  */
 static bool
-is_update_unwatched(const RowTable *table)
+is_update_watched(const RowTable *table)
 {
 	const TriggerDesc *triggers = table->relation->trigdesc;
 	Oid			ours = quota_catalog()->update_trigger;
 
-	if (triggers == NULL || !OidIsValid(ours))
-		return false;
-	for (int i = 0; i < triggers->numtriggers; i++)
+	for (int i = 0; triggers && i < triggers->numtriggers; i++)
 	{
 		const Trigger *trigger = &triggers->triggers[i];
 
 		if (TRIGGER_FOR_ROW(trigger->tgtype) &&
-			TRIGGER_FOR_UPDATE(trigger->tgtype) && trigger->tgfoid != ours)
-			return false;
+			TRIGGER_FOR_UPDATE(trigger->tgtype) &&
+			(trigger->tgfoid != ours || !OidIsValid(ours)))
+			return true;
 	}
-	return true;
+	return false;
+}
+
+/* Opens the indexes of the writer's table, unless they are. */
+static void
+need_indexes(RowWriter *writer)
+{
+	MemoryContext old;
+
+	if (writer->has_indexes)
+		return;
+	old = MemoryContextSwitchTo(writer->estate->es_query_cxt);
+	ExecOpenIndices(writer->result, false);
+	MemoryContextSwitchTo(old);
+	writer->has_indexes = true;
 }
 
 /* See row_table.h. */
@@ -112,10 +131,8 @@ writer_for(RowTable *table, Bitmapset *updated)
 	InitResultRelInfo(writer->result, table->relation, 1, NULL, 0);
 	/* where the executor of triggers looks for it */
 	writer->estate->es_opened_result_relations = list_make1(writer->result);
-	ExecOpenIndices(writer->result, false);
 	row_check_lend(table->rel, writer->result, writer->estate);
-	if (is_update_unwatched(table))
-		writer->result->ri_TrigDesc->trig_update_before_row = false;
+	writer->watched = is_update_watched(table);
 	compat_epq_init(&writer->epq, writer->estate);
 	writer->new_row = ExecInitExtraTupleSlot(writer->estate,
 											 RelationGetDescr(table->relation),
@@ -193,6 +210,7 @@ row_insert(RowTable *table, const RowValues *row)
 	memcpy(slot->tts_values, row->values, natts * sizeof(Datum));
 	memcpy(slot->tts_isnull, row->nulls, natts * sizeof(bool));
 	ExecStoreVirtualTuple(slot);
+	need_indexes(writer);
 	ExecSimpleRelationInsert(writer->result, writer->estate, slot);
 	check_written(table);
 	write_end(table, begin);
@@ -234,6 +252,33 @@ updated_columns(RowTable *table, const RowValues *row)
 	return columns;
 }
 
+/*
+ * ExecSimpleRelationUpdate() without triggers and, most of the time, without indexes.
+ */
+static void
+update_unwatched(RowTable *table, TupleTableSlot *slot)
+{
+	RowWriter  *writer = table->writer;
+	ResultRelInfo *result = writer->result;
+	Relation	relation = table->relation;
+	const TupleConstr *constraints = RelationGetDescr(relation)->constr;
+	compat_index_update indexes;
+
+	CheckCmdReplicaIdentity(relation, CMD_UPDATE);
+	if (constraints && constraints->has_generated_stored)
+		ExecComputeStoredGenerated(result, writer->estate, writer->new_row,
+								   CMD_UPDATE);
+	if (constraints)
+		ExecConstraints(result, writer->new_row, writer->estate);
+	simple_table_tuple_update(relation, &slot->tts_tid, writer->new_row,
+							  writer->estate->es_snapshot, &indexes);
+	if (compat_has_entries(indexes))
+	{
+		need_indexes(writer);
+		compat_insert_entries(result, writer->new_row, writer->estate, indexes);
+	}
+}
+
 /* See row_write.h. */
 void
 row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
@@ -252,10 +297,16 @@ row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 		new_row->tts_isnull[i] = given ? row->nulls[i] : slot->tts_isnull[i];
 	}
 	ExecStoreVirtualTuple(new_row);
-	EvalPlanQualSetSlot(&writer->epq, new_row);
-	ExecSimpleRelationUpdate(writer->result, writer->estate, &writer->epq,
-							 slot, new_row);
-	check_written(table);
+	if (writer->watched)
+	{
+		need_indexes(writer);
+		EvalPlanQualSetSlot(&writer->epq, new_row);
+		ExecSimpleRelationUpdate(writer->result, writer->estate, &writer->epq,
+								 slot, new_row);
+		check_written(table);
+	}
+	else
+		update_unwatched(table, slot);
 	write_end(table, begin);
 	bms_free(columns);
 }
