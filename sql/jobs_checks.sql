@@ -63,6 +63,29 @@ ALTER TABLE quota.jobs DROP CONSTRAINT jk_payload;
 DROP FUNCTION jk_payload;
 SELECT payload, state FROM quota.jobs WHERE provider = 'jk' ORDER BY id;
 
+-- a constraint is evaluated when what it goes by is written: not that of the payload,
+-- when a job is claimed; but then all that does not say what it goes by, or may not hold
+INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('jk', 'jk', '"told"');
+CREATE FUNCTION jk_tell(what text, payload jsonb) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+	IF payload = '"told"' THEN
+		RAISE NOTICE '%', what;
+	END IF;
+	RETURN true;
+END $$;
+CREATE FUNCTION jk_row(job quota.jobs) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN jk_tell('row', job.payload); END $$;
+CREATE FUNCTION jk_ask(payload jsonb) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN jk_tell('volatile', payload); END $$;
+ALTER TABLE quota.jobs
+	ADD CONSTRAINT jk_1 CHECK (jk_tell('payload', payload)),
+	ADD CONSTRAINT jk_2 CHECK (jk_tell('payload and state ' || state, payload)),
+	ADD CONSTRAINT jk_3 CHECK (jk_tell('payload, not valid', payload)) NOT VALID,
+	ADD CONSTRAINT jk_4 CHECK (jk_row(jobs)),
+	ADD CONSTRAINT jk_5 CHECK (jk_ask(payload));
+SELECT jk_claim();
+UPDATE quota.jobs SET payload = payload WHERE payload = '"told"';
+ALTER TABLE quota.jobs DROP CONSTRAINT jk_1, DROP CONSTRAINT jk_2, DROP CONSTRAINT jk_3, DROP CONSTRAINT jk_4, DROP CONSTRAINT jk_5;
+DROP FUNCTION jk_tell, jk_row, jk_ask;
+
 -- a trigger that fires after ours may change what belongs to the user, no more
 INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'jk', 'jk', to_jsonb(n) FROM generate_series(8, 12) n;
 CREATE FUNCTION jk_trigger() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -15,6 +15,9 @@
  * - any function or type changes: planning may have put its body, or that it has no
  *	 constraints, into the expression.
  *
+ * An update evaluates only constraints that the columns it changes may break: one that
+ * is valid, and goes by nothing but other columns (it is immutable), holds already.
+ *
  * A compiled expression has room for one evaluation at a time, and a constraint may
  * call a function that writes the same table.  So a set is lent to one writer at a
  * time; another one that comes meanwhile gets none.  A writer may end by an error:
@@ -38,7 +41,9 @@
 typedef struct Checks
 {
 	MemoryContext context;		/* NULL = none are kept */
+	int			nexprs;
 	ExprState **exprs;
+	Bitmapset **columns;		/* that each goes by; NULL = who knows */
 	int			ntriggers;
 	ExprState **conditions;		/* one for each trigger, NULL = it has none */
 	Oid			relation;
@@ -72,21 +77,40 @@ current_age(void)
 	return quota_catalog_age() + code_age;
 }
 
-/* Compiles the constraints of the table.  Throws. */
-static ExprState **
-compile_constraints(Relation table)
+/* The columns that the constraint goes by; NULL when it may be broken by others. */
+static Bitmapset *
+columns_of(const ConstrCheck *check, Expr *expr)
+{
+	Bitmapset  *columns = NULL;
+
+	if (!check->ccvalid || contain_mutable_functions((Node *) expr))
+		return NULL;
+	pull_varattnos((Node *) expr, 1, &columns);
+	if (bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, columns))
+		return NULL;			/* the whole row */
+	return columns;
+}
+
+/* Compiles the constraints of the table into c.  Throws. */
+static void
+compile_constraints(Checks *c, Relation table)
 {
 	TupleConstr *constraints = table->rd_att->constr;
-	ExprState **exprs = palloc0(constraints->num_check * sizeof(ExprState *));
+	int			n = constraints->num_check;
 
-	for (int i = 0; i < constraints->num_check; i++)
+	c->nexprs = n;
+	c->exprs = palloc0(n * sizeof(ExprState *));
+	c->columns = palloc0(n * sizeof(Bitmapset *));
+	for (int i = 0; i < n; i++)
 	{
 		Expr	   *expr = compat_check_expr(table, &constraints->check[i]);
 
-		if (expr != NULL)
-			exprs[i] = ExecInitExpr(expression_planner(expr), NULL);
+		if (expr == NULL)
+			continue;
+		expr = expression_planner(expr);
+		c->exprs[i] = ExecInitExpr(expr, NULL);
+		c->columns[i] = columns_of(&constraints->check[i], expr);
 	}
-	return exprs;
 }
 
 /* The condition of a trigger, as the executor wants it.  Throws. */
@@ -125,15 +149,13 @@ compile(Checks *c, Relation table, const TriggerDesc *triggers)
 												  "quota checks",
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	ExprState **exprs = compile_constraints(table);
-	ExprState **conditions = compile_conditions(table, triggers);
 
+	compile_constraints(c, table);
+	c->conditions = compile_conditions(table, triggers);
+	c->ntriggers = triggers ? triggers->numtriggers : 0;
 	MemoryContextSwitchTo(old);
 	MemoryContextSetParent(context, CacheMemoryContext);
 	c->context = context;
-	c->exprs = exprs;
-	c->ntriggers = triggers ? triggers->numtriggers : 0;
-	c->conditions = conditions;
 	c->relation = RelationGetRelid(table);
 	c->role = GetUserId();
 	c->age = age;
@@ -158,9 +180,22 @@ give_back(void *arg)
 	((Checks *) arg)->lent = false;
 }
 
+/* Those constraints that an update of these columns may break. */
+static ExprState **
+choose(const Checks *c, const Bitmapset *updated)
+{
+	ExprState **chosen = palloc0(c->nexprs * sizeof(ExprState *));
+
+	for (int i = 0; i < c->nexprs; i++)
+		if (c->columns[i] == NULL || bms_overlap(c->columns[i], updated))
+			chosen[i] = c->exprs[i];
+	return chosen;
+}
+
 /* See row_check.h. */
 void
-row_check_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate)
+row_check_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate,
+			   const Bitmapset *updated)
 {
 	Relation	table = result->ri_RelationDesc;
 	Checks	   *c = &kept[rel];
@@ -177,7 +212,7 @@ row_check_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate)
 	callback->arg = c;
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
 	c->lent = true;
-	compat_check_exprs(result) = c->exprs;
+	compat_check_exprs(result) = updated ? choose(c, updated) : c->exprs;
 	for (int i = 0; i < c->ntriggers; i++)
 		result->ri_TrigWhenExprs[i] = c->conditions[i];
 }

@@ -44,6 +44,7 @@ struct RowWriter
 	TupleTableSlot *new_row;	/* the version to be written */
 	bool		has_indexes;	/* they are open */
 	bool		watched;		/* triggers fire on an update of ours */
+	bool		for_insert;		/* all constraints are evaluated */
 };
 
 /* ---- the writer ---- */
@@ -68,6 +69,15 @@ is_update_watched(const RowTable *table)
 			return true;
 	}
 	return false;
+}
+
+/* It has columns that follow from others. */
+static bool
+has_generated(const RowTable *table)
+{
+	const TupleConstr *constraints = RelationGetDescr(table->relation)->constr;
+
+	return constraints && constraints->has_generated_stored;
 }
 
 /* Opens the indexes of the writer's table, unless they are. */
@@ -99,19 +109,33 @@ row_writer_end(RowTable *table)
 	table->writer = NULL;
 }
 
-/*
- * The table's writer, for an update of the given columns or (NULL) an insert or
- * delete.
- */
+/* The table has a writer, and it will do. */
+static bool
+has_writer(const RowTable *table, CmdType operation, const Bitmapset *updated)
+{
+	if (table->writer == NULL)
+		return false;
+	switch (operation)
+	{
+		case CMD_INSERT:
+			return table->writer->for_insert;
+		case CMD_UPDATE:
+			return bms_equal(updated, table->updated);
+		default:
+			return true;
+	}
+}
+
+/* The table's writer; updated: the columns that an update gives. */
 static RowWriter *
-writer_for(RowTable *table, Bitmapset *updated)
+writer_for(RowTable *table, CmdType operation, const Bitmapset *updated)
 {
 	MemoryContext old;
-	RowWriter  *writer = table->writer;
+	RowWriter  *writer;
 	RangeTblEntry *rte;
 
-	if (writer != NULL && (updated == NULL || bms_equal(updated, table->updated)))
-		return writer;
+	if (has_writer(table, operation, updated))
+		return table->writer;
 	row_writer_end(table);
 
 	old = MemoryContextSwitchTo(table->context);
@@ -131,8 +155,11 @@ writer_for(RowTable *table, Bitmapset *updated)
 	InitResultRelInfo(writer->result, table->relation, 1, NULL, 0);
 	/* where the executor of triggers looks for it */
 	writer->estate->es_opened_result_relations = list_make1(writer->result);
-	row_check_lend(table->rel, writer->result, writer->estate);
 	writer->watched = is_update_watched(table);
+	if (writer->watched || has_generated(table))
+		updated = NULL;			/* others change, too */
+	writer->for_insert = updated == NULL;
+	row_check_lend(table->rel, writer->result, writer->estate, updated);
 	compat_epq_init(&writer->epq, writer->estate);
 	writer->new_row = ExecInitExtraTupleSlot(writer->estate,
 											 RelationGetDescr(table->relation),
@@ -202,7 +229,7 @@ check_written(RowTable *table)
 void
 row_insert(RowTable *table, const RowValues *row)
 {
-	RowWriter  *writer = writer_for(table, NULL);
+	RowWriter  *writer = writer_for(table, CMD_INSERT, NULL);
 	WriteBegin	begin = write_begin(table, CMD_INSERT);
 	int			natts = RelationGetNumberOfAttributes(table->relation);
 	TupleTableSlot *slot = writer->new_row;
@@ -261,14 +288,13 @@ update_unwatched(RowTable *table, TupleTableSlot *slot)
 	RowWriter  *writer = table->writer;
 	ResultRelInfo *result = writer->result;
 	Relation	relation = table->relation;
-	const TupleConstr *constraints = RelationGetDescr(relation)->constr;
 	compat_index_update indexes;
 
 	CheckCmdReplicaIdentity(relation, CMD_UPDATE);
-	if (constraints && constraints->has_generated_stored)
+	if (has_generated(table))
 		ExecComputeStoredGenerated(result, writer->estate, writer->new_row,
 								   CMD_UPDATE);
-	if (constraints)
+	if (RelationGetDescr(relation)->constr)
 		ExecConstraints(result, writer->new_row, writer->estate);
 	simple_table_tuple_update(relation, &slot->tts_tid, writer->new_row,
 							  writer->estate->es_snapshot, &indexes);
@@ -284,7 +310,7 @@ void
 row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 {
 	Bitmapset  *columns = updated_columns(table, row);
-	RowWriter  *writer = writer_for(table, columns);
+	RowWriter  *writer = writer_for(table, CMD_UPDATE, columns);
 	WriteBegin	begin = write_begin(table, CMD_UPDATE);
 	TupleTableSlot *new_row = writer->new_row;
 
@@ -315,7 +341,7 @@ row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 void
 row_delete(RowTable *table, TupleTableSlot *slot)
 {
-	RowWriter  *writer = writer_for(table, NULL);
+	RowWriter  *writer = writer_for(table, CMD_DELETE, NULL);
 	WriteBegin	begin = write_begin(table, CMD_DELETE);
 	TriggerDesc *triggers = writer->result->ri_TrigDesc;
 

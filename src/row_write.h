@@ -27,7 +27,8 @@
 /*
  * slot was locked by row_lock() and is stale afterwards.  row_update() leaves
  * columns that were not given as they are; row_insert() evaluates no defaults for
- * them, though generated columns are computed.  All throw what constraints and
+ * them, though generated columns are computed.  A CHECK constraint that holds whatever
+ * an update changes is not evaluated again.  All throw what constraints and
  * triggers throw, and 27000 when a BEFORE trigger suppresses the write.
  */
 extern void row_update(RowTable *table, TupleTableSlot *slot,
