@@ -52,11 +52,11 @@ fresh_open(JobLanes *lanes)
 	lanes->have_fresh = false;
 }
 
-/* See job_lane.h. */
-bool
-fresh_is_ready(const JobLanes *lanes, TupleTableSlot *job)
+/* The row just read is a ready job of this very flow. */
+static bool
+is_ready(const JobLanes *lanes)
 {
-	return job_is_fresh(job) && job_has_names(job, &lanes->names);
+	return job_is_fresh(lanes->fresh) && job_has_names(lanes->fresh, &lanes->names);
 }
 
 /*
@@ -123,7 +123,7 @@ read_range(JobLanes *lanes)
 	while (row_scan_next(lanes->fresh_scan, lanes->fresh, &in_progress))
 	{
 		lanes->last_id = row_int64(lanes->fresh, JOB_ID);
-		if (!in_progress && fresh_is_ready(lanes, lanes->fresh) &&
+		if (!in_progress && is_ready(lanes) &&
 			!row_is_ours(lanes->fresh))
 		{
 			learn_spacing(lanes, lanes->last_id - lanes->range_lo);

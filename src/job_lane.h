@@ -23,8 +23,6 @@ lane_end_scan(RowScan **scan)
 extern void fresh_open(JobLanes *lanes);
 /* Moves to the next fresh job that may be ready; have_fresh = false: none. */
 extern void fresh_advance(JobLanes *lanes);
-/* The row is a ready job of the fresh lane of this very flow. */
-extern bool fresh_is_ready(const JobLanes *lanes, TupleTableSlot *job);
 
 /* ---- job_guess.c ---- */
 

@@ -10,8 +10,8 @@
  * writing is passed over: when that transaction ends, its callback raises the
  * row or has claimed it.  Rows this transaction wrote are passed over too; they
  * are raised when it commits.  A ready row that is merely locked raises nothing
- * when it is unlocked: it is skipped, and looked at again.  A candidate is
- * checked once more when it is locked.
+ * when it is unlocked: it is skipped, and looked at again.  A candidate is locked
+ * in the version that was read, or not at all.
  *
  * A search holds no lock of shared memory: it goes by a copy of the flow's position
  * (FlowScan), and what it learns is told by flow_scan_...(), most of it at its end,
@@ -130,6 +130,6 @@ lanes_lock(JobLanes *lanes)
 		flow_scan_skip(lanes->scan, lanes->id);
 	if (outcome != ROW_LOCKED)
 		return false;
-	return lanes->returned ? returned_is_still(lanes)
-		: fresh_is_ready(lanes, lanes->job);
+	/* what was locked is the version that was read: one row says what it said */
+	return !lanes->returned || returned_is_still(lanes);
 }
