@@ -8,6 +8,7 @@
 #include "notify.h"
 #include "job_batch.h"
 #include "job_dedupe.h"
+#include "job_where.h"
 #include "permit.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
@@ -104,11 +105,15 @@ held_note_lease(Held *h, bool gone)
 	job_note(&h->names, &note);
 }
 
-/* Finds the row without throwing; HELD_RUNNING = it is there. */
+/*
+ * Finds the row without throwing; HELD_RUNNING = it is there.  It may be at *tid.
+ */
 static HeldOutcome
-find_row(RowTable *table, QuotaRelation pkey, RowScan *walk, int64 id,
-		 TupleTableSlot *slot)
+find_row(RowTable *table, QuotaRelation pkey, const ItemPointerData *tid,
+		 RowScan *walk, int64 id, TupleTableSlot *slot)
 {
+	if (tid && row_at(table, *tid, id, slot))
+		return HELD_RUNNING;
 	if (walk && row_walk_to(walk, id, slot))
 		return HELD_RUNNING;
 	switch (job_find(table, pkey, id, slot))
@@ -139,8 +144,10 @@ has_lease(const Held *h, int32 attempt)
 static HeldOutcome
 try_rows(Held *h, int64 id, int32 attempt)
 {
-	HeldOutcome outcome = find_row(h->leases, QUOTA_REL_LEASES_PKEY, h->leases_walk,
-								   id, h->lease);
+	const JobWhere *where = where_is(id);
+	HeldOutcome outcome = find_row(h->leases, QUOTA_REL_LEASES_PKEY,
+								   where ? &where->lease : NULL,
+								   h->leases_walk, id, h->lease);
 
 	if (outcome != HELD_RUNNING)
 		return outcome;
@@ -148,7 +155,8 @@ try_rows(Held *h, int64 id, int32 attempt)
 		return HELD_STALE;
 	if (row_lock(h->leases, h->lease) != ROW_LOCKED)
 		return HELD_BUSY;
-	outcome = find_row(h->jobs, QUOTA_REL_JOBS_PKEY, h->jobs_walk, id, h->job);
+	outcome = find_row(h->jobs, QUOTA_REL_JOBS_PKEY, where ? &where->job : NULL,
+					   h->jobs_walk, id, h->job);
 	if (outcome == HELD_RUNNING && row_lock(h->jobs, h->job) != ROW_LOCKED)
 		outcome = HELD_BUSY;
 	return outcome;

@@ -5,6 +5,7 @@
 #include "job_many.h"
 
 #include "catalog/pg_type.h"
+#include "job_where.h"
 #include "utils/memutils.h"
 
 /* qsort comparator: the order of locking. */
@@ -32,7 +33,7 @@ many_read_ahead(const ManyItem *items, int n, int i, Held *h, int *until)
 {
 	int			last = i;
 
-	if (i < *until)
+	if (i < *until || where_is(items[i].id))
 		return;
 	while (last + 1 < n &&
 		   (uint64) items[last + 1].id - (uint64) items[last].id <= CLOSE_IDS)

@@ -24,8 +24,8 @@ extern ManyItem *many_read(FunctionCallInfo fcinfo, int *n);
 
 /*
  * Before item i, one after the other: when several have ids close to each other, their
- * rows are read together.  *until: an item for which nothing is to be done yet, 0 at
- * first.
+ * rows are read together, unless this session knows where they are.  *until: an item
+ * for which nothing is to be done yet, 0 at first.
  */
 extern void many_read_ahead(const ManyItem *items, int n, int i, Held *h,
 							int *until);

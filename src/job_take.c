@@ -11,6 +11,7 @@
 #include "job_batch.h"
 #include "job_deadline.h"
 #include "job_history.h"
+#include "job_where.h"
 #include "permit.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -152,6 +153,7 @@ claim_take(Claimer *c)
 			Int32GetDatum(row_int32(lanes->job, JOB_ATTEMPT) + 1));
 	row_set(&change, JOB_STARTED_AT, TimestampTzGetDatum(c->wall_us));
 	job_write(c->jobs, lanes->job, &change);
+	where_claimed(lanes->id, row_written_at(c->jobs), row_written_at(c->leases));
 	if (c->verdict.has_hold)
 		credit_hold(c->plan, &c->verdict, lanes->id);
 	return STEP_CLAIMED;

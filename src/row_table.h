@@ -21,6 +21,8 @@ struct RowTable
 	LockTupleMode lock_mode;
 	List	   *slots;			/* handed out by row_slot() */
 	List	   *scans;			/* of its indexes, those that have ended too */
+	BlockNumber nblocks;		/* for row_at(), since the first; 0 = none yet */
+	ItemPointerData written;	/* where the row written last is */
 	RowWriter  *writer;			/* NULL until the first write */
 	Bitmapset  *updated;		/* columns the writer was made to update */
 };

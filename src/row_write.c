@@ -240,7 +240,15 @@ row_insert(RowTable *table, const RowValues *row)
 	need_indexes(writer);
 	ExecSimpleRelationInsert(writer->result, writer->estate, slot);
 	check_written(table);
+	table->written = slot->tts_tid;
 	write_end(table, begin);
+}
+
+/* See row_write.h. */
+ItemPointerData
+row_written_at(const RowTable *table)
+{
+	return table->written;
 }
 
 /* See row_write.h. */
@@ -333,6 +341,7 @@ row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 	}
 	else
 		update_unwatched(table, slot);
+	table->written = new_row->tts_tid;
 	write_end(table, begin);
 	bms_free(columns);
 }

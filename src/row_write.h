@@ -35,6 +35,8 @@ extern void row_update(RowTable *table, TupleTableSlot *slot,
 					   const RowValues *row);
 extern void row_delete(RowTable *table, TupleTableSlot *slot);
 extern void row_insert(RowTable *table, const RowValues *row);
+/* Where the version is that was written last, for row_at(). */
+extern ItemPointerData row_written_at(const RowTable *table);
 
 /* Gives columns that were not given their defaults, identity included. */
 extern void row_fill_defaults(RowTable *table, RowValues *row);

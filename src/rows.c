@@ -16,6 +16,7 @@
 #include "row_table.h"
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -29,6 +30,9 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+
+/* A page with less free space is tidied up before a row of it is updated. */
+#define LITTLE_ROOM (BLCKSZ / 5)
 
 struct RowScan
 {
@@ -347,6 +351,45 @@ row_scan_end(RowScan *scan)
 {
 	index_rescan(scan->scan, NULL, scan->nkeys, NULL, 0);
 	scan->idle = true;
+}
+
+/* ---- without an index ---- */
+
+/*
+ * Makes room on the page for a new version of a row, if there is hardly any.  A scan
+ * does so as soon as the fillfactor is passed, which for a row at a time is a good part
+ * of its work.
+ */
+static void
+make_room(RowTable *table, BlockNumber block)
+{
+	Buffer		buffer = ReadBuffer(table->relation, block);
+
+	if (PageGetHeapFreeSpace(BufferGetPage(buffer)) < LITTLE_ROOM)
+		heap_page_prune_opt(table->relation, buffer);
+	ReleaseBuffer(buffer);
+}
+
+/* See rows.h. */
+bool
+row_at(RowTable *table, ItemPointerData tid, int64 id, TupleTableSlot *slot)
+{
+	SnapshotData snapshot;
+	bool		isnull;
+
+	/* nobody makes the table shorter while we have it open */
+	if (table->nblocks == 0)
+		table->nblocks = RelationGetNumberOfBlocks(table->relation);
+	if (!ItemPointerIsValid(&tid) ||
+		ItemPointerGetBlockNumber(&tid) >= table->nblocks)
+		return false;
+	ExecClearTuple(slot);		/* its page may be the same */
+	make_room(table, ItemPointerGetBlockNumber(&tid));
+	InitDirtySnapshot(snapshot);
+	return table_tuple_fetch_row_version(table->relation, &tid, &snapshot, slot) &&
+		!TransactionIdIsValid(snapshot.xmin) &&
+		!TransactionIdIsValid(snapshot.xmax) &&
+		DatumGetInt64(slot_getattr(slot, 1, &isnull)) == id;
 }
 
 /* See rows.h. */

@@ -83,6 +83,13 @@ extern RowScan *row_walk_begin(RowTable *table, QuotaRelation index,
 extern bool row_walk_to(RowScan *walk, int64 id, TupleTableSlot *slot);
 
 /*
+ * The row version that once was here, as a scan would give it, if it is the one whose
+ * first column has this id.  False when it is not, or is in progress: then ask a scan.
+ */
+extern bool row_at(RowTable *table, ItemPointerData tid, int64 id,
+				   TupleTableSlot *slot);
+
+/*
  * The scan ends after so many entries of the index, those of dead rows included;
  * then it gave up.
  */
