@@ -12,10 +12,18 @@
 #define CLOSE_ENOUGH	50
 /* A rise is at most such a part of the factor. */
 #define MOST_RISE		10
+#define CAREFUL_RISE	20		/* from the third one after a decrease on */
 /* A first sign takes such a part of what had worked. */
 #define ACCIDENT		20
 /* So much slower than on average is a sign. */
 #define SLOW			2
+/* It rises to what may be a sign after so many times what the last one cost. */
+#define COSTS			10
+#define MOST_COST		1000000
+/* It waits so many times as long for each rise to what may be one. */
+#define PATIENCE		3
+/* Such a part of what a window allows may be left over. */
+#define UNUSED			2
 /* What a window counts in the long average of latencies. */
 #define LONG_PART		8
 
@@ -43,14 +51,23 @@ jitter(Adaptive *a, int64_t ns)
 	return (int64_t) ((wide) ns * (int64_t) (a->random % 1024) / 4096);
 }
 
-/* The next window begins then. */
+/* What a window has seen begins. */
 static void
 begin_window(Adaptive *a, int64_t at_ns)
 {
 	a->window_ns = at_ns;
+	a->took = 0;
 	a->wanted = false;
 	a->sum_ns = 0;
 	a->samples = 0;
+}
+
+/* The window is over; the next one begins with a call, and not before then. */
+static void
+end_window(Adaptive *a, int64_t rests_ns)
+{
+	begin_window(a, ADAPTIVE_NEVER);
+	a->rests_ns = rests_ns;
 }
 
 /* Another factor from now on. */
@@ -71,7 +88,7 @@ adaptive_init(Adaptive *a, const AdaptiveRules *rules, uint64_t seed, int64_t no
 	a->random = seed | 1;
 	set_factor(a, rules->start, now_ns);
 	a->cool_ns = now_ns;
-	begin_window(a, now_ns);
+	end_window(a, now_ns);
 }
 
 /* See adaptive.h. */
@@ -89,11 +106,21 @@ adaptive_configure(Adaptive *a, const AdaptiveRules *rules, int64_t now_ns)
 
 /* ---- up ---- */
 
+/* In the window so much was used that it says something of the factor. */
+static bool
+is_used(const Adaptive *a)
+{
+	wide		whole = (wide) a->rules.whole_units * a->factor / ADAPTIVE_WHOLE;
+
+	return a->took >= whole - whole / UNUSED;
+}
+
 /* By how much it rises now; 0 = not yet. */
 static int32_t
 rise(const Adaptive *a)
 {
-	int32_t		most = min32(a->rules.step, max32(a->factor / MOST_RISE, 1));
+	int32_t		part = a->patience > PATIENCE ? CAREFUL_RISE : MOST_RISE;
+	int32_t		most = min32(a->rules.step, max32(a->factor / part, 1));
 	int32_t		gap = a->bad - a->factor;
 
 	if (a->bad == 0)
@@ -103,11 +130,11 @@ rise(const Adaptive *a)
 	return 0;
 }
 
-/* The next probe beyond what has not worked is due. */
-static bool
-is_probe_due(const Adaptive *a)
+/* The windows that must have passed before it tries beyond what has not worked. */
+static int32_t
+probe_after(const Adaptive *a)
 {
-	return a->waited >= ADAPTIVE_PROBE_WINDOWS << min32(a->failed, 3);
+	return max32(ADAPTIVE_PROBE_WINDOWS, a->cost) << min32(a->failed, 3);
 }
 
 /* A window has passed in which nothing spoke against the factor. */
@@ -130,10 +157,14 @@ go_up(Adaptive *a, int64_t now_ns)
 		return ADAPTIVE_SAME;
 	if (more > 0)
 	{
+		if (a->bad > 0 && a->waited < a->patience)
+			return ADAPTIVE_SAME;
+		a->waited = 0;
+		a->patience = min32(PATIENCE * a->patience, max32(a->cost, 1));
 		set_factor(a, a->factor + more, now_ns);
 		return ADAPTIVE_STABLE;
 	}
-	if (!is_probe_due(a))
+	if (a->waited < probe_after(a))
 		return ADAPTIVE_SAME;
 	a->waited = 0;
 	set_factor(a, a->bad + max32(a->bad / CLOSE_ENOUGH, 1), now_ns);
@@ -147,8 +178,9 @@ static void
 cool_down(Adaptive *a, int64_t now_ns)
 {
 	a->slowly = max32(a->factor / CLOSE_ENOUGH / 2, 1);
+	a->waited = 0;
 	a->cool_ns = now_ns + a->rules.cooldown_ns + jitter(a, a->rules.cooldown_ns);
-	begin_window(a, a->cool_ns);
+	end_window(a, a->cool_ns);
 }
 
 /* Down by a part that is new, to what nothing is known of. */
@@ -157,21 +189,24 @@ go_down(Adaptive *a, int32_t part, int64_t now_ns)
 {
 	a->bad = a->factor;
 	a->good = 0;
-	a->failed = a->waited = 0;
+	a->failed = 0;
+	a->patience = 1;
 	set_factor(a, (int32_t) ((int64_t) a->factor * part / ADAPTIVE_WHOLE), now_ns);
 	cool_down(a, now_ns);
 }
 
 /* See adaptive.h. */
 AdaptiveWhy
-adaptive_limited(Adaptive *a, int64_t began_ns, int64_t now_ns)
+adaptive_limited(Adaptive *a, int64_t began_ns, int64_t paused_ns, int64_t now_ns)
 {
 	int32_t		before = a->factor;
+	wide		cost = (wide) paused_ns * COSTS / a->rules.window_ns;
 
 	if (began_ns != INT64_MIN && began_ns < a->changed_ns)
 		return ADAPTIVE_SAME;
 	if (now_ns < a->cool_ns)
 		return ADAPTIVE_SAME;
+	a->cost = (int32_t) (cost > MOST_COST ? MOST_COST : cost);
 	if (a->good > 0 && a->good < a->factor)
 	{
 		/* a probe beyond what had not worked does not make that better */
@@ -179,13 +214,18 @@ adaptive_limited(Adaptive *a, int64_t began_ns, int64_t now_ns)
 			a->failed++;
 		else
 			a->bad = a->factor;
-		a->waited = 0;
 		set_factor(a, a->good, now_ns);
 		cool_down(a, now_ns);
+		a->patience = max32(a->cost, 1);
 		return ADAPTIVE_BACK;
 	}
-	go_down(a, a->good == a->factor && a->good > 0
-			? ADAPTIVE_WHOLE - ADAPTIVE_WHOLE / ACCIDENT : a->rules.decrease, now_ns);
+	if (a->good == a->factor && a->good > 0)
+	{
+		go_down(a, ADAPTIVE_WHOLE - ADAPTIVE_WHOLE / ACCIDENT, now_ns);
+		a->patience = max32(a->cost, 1);
+	}
+	else
+		go_down(a, a->rules.decrease, now_ns);
 	return a->factor < before ? ADAPTIVE_LIMITED : ADAPTIVE_SAME;
 }
 
@@ -242,10 +282,20 @@ adaptive_settle(Adaptive *a, int64_t now_ns)
 		go_down(a, part, now_ns);
 		return a->factor < before ? ADAPTIVE_SLOW : ADAPTIVE_SAME;
 	}
-	if (a->wanted)
+	if (a->wanted && is_used(a))
 		why = go_up(a, now_ns);
-	begin_window(a, now_ns);
+	end_window(a, now_ns);
 	return why;
+}
+
+/* See adaptive.h. */
+void
+adaptive_took(Adaptive *a, int64_t units, int64_t now_ns)
+{
+	if (a->window_ns == ADAPTIVE_NEVER && now_ns >= a->rests_ns)
+		begin_window(a, now_ns);
+	if (a->took < INT64_MAX - units)
+		a->took += units;
 }
 
 /* See adaptive.h. */

@@ -7,10 +7,11 @@
  * Netflix's concurrency-limits), with a memory of what has worked, as TCP CUBIC has
  * (RFC 9438), so that it does not swing around a limit that stays:
  *
- *	 - It starts at start.  When a window has passed without a sign that the provider
- *	   limits, and somebody was refused in it by the limit as it is (who does not want
- *	   more learns nothing of what more would do), the factor rises by step, though
- *	   not by more than a tenth of itself, and after a sign at first by a fiftieth.
+ *	 - It starts at start.  A window begins with a call, so no pause is in it.  When it
+ *	   has passed without a sign that the provider limits, and somebody was refused in
+ *	   it by the limit as it is, and half of what the factor allows was used (else it
+ *	   says nothing of all of that, and of more), the factor rises by step, though not
+ *	   by more than a tenth of itself, and after a sign at first by a fiftieth.
  *	 - A sign at a factor that was reached by such a rise: back to what had worked.
  *	   Between what has worked and what has not it then rises by halves, until a
  *	   fiftieth is left; and after PROBE_WINDOWS windows, each time twice as many, up
@@ -18,6 +19,13 @@
  *	 - A sign at a factor that had worked for a window: a twentieth less, as it may be
  *	   an accident.
  *	 - A sign at any other factor: x decrease, never below floor.
+ *
+ * A sign may pause all calls for much longer than a window, so what a rise may cost
+ * counts: while something is known not to have worked, it waits for the next rise, or
+ * the next try above that, ten times as long as the last sign has paused.  Then no more
+ * than about a tenth of the time is lost to pauses.  Only after a decrease by that part
+ * the first rises come after 1, 3, 9 windows and so on, up to that time.  From the third
+ * on they are by no more than a twentieth.
  *
  * Signs of calls that began before the last change are of what was before, and left
  * out; if it is not known when a call began, those within the cool-down are.  After a
@@ -34,6 +42,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define ADAPTIVE_NEVER			INT64_MAX
 #define ADAPTIVE_WHOLE			10000	/* a factor that means all */
 #define ADAPTIVE_PROBE_WINDOWS	10
 #define ADAPTIVE_MIN_SAMPLES	10	/* latencies that make a mean */
@@ -42,6 +51,7 @@ typedef struct AdaptiveRules
 {
 	int64_t		window_ns;		/* >= 1 */
 	int64_t		cooldown_ns;	/* >= 0 */
+	int64_t		whole_units;	/* of a rate: what all of it allows in a window; else 0 */
 	/* of ADAPTIVE_WHOLE: */
 	int32_t		start;			/* floor .. ADAPTIVE_WHOLE */
 	int32_t		floor;			/* 1 .. ADAPTIVE_WHOLE */
@@ -70,12 +80,17 @@ typedef struct Adaptive
 								 * 0 = none */
 	int32_t		bad;			/* the lowest that has not; 0 = none */
 	int32_t		failed;			/* probes, one after another */
-	int32_t		waited;			/* windows, for the next one */
+	int32_t		waited;			/* windows, since it rose or fell; */
+	int32_t		patience;		/* while something has not worked it rises again after
+								 * so many */
+	int32_t		cost;			/* what the last sign cost, in windows */
 	int32_t		slowly;			/* a rise beyond what has worked is at most twice as
 								 * much as the one before, this; 0 = any */
 	int64_t		changed_ns;		/* factor, */
 	int64_t		cool_ns;		/* and after a decrease: cool since then */
-	int64_t		window_ns;		/* the window began then, or will */
+	int64_t		rests_ns;		/* the next window does not begin before, */
+	int64_t		window_ns;		/* and began then; ADAPTIVE_NEVER = it has not */
+	int64_t		took;			/* units, in it */
 	uint64_t	random;
 	/* latencies */
 	int64_t		sum_ns;			/* of the window */
@@ -94,13 +109,16 @@ extern AdaptiveWhy adaptive_settle(Adaptive *a, int64_t now_ns);
 
 /* ---- settled ---- */
 
+/* Calls that cost so much were admitted. */
+extern void adaptive_took(Adaptive *a, int64_t units, int64_t now_ns);
 /* A call was refused for want of more. */
 extern void adaptive_want(Adaptive *a);
 /*
  * A call that began then (INT64_MIN = not known) has ended in a sign that the provider
- * limits.
+ * limits, which pauses calls for so long.
  */
-extern AdaptiveWhy adaptive_limited(Adaptive *a, int64_t began_ns, int64_t now_ns);
+extern AdaptiveWhy adaptive_limited(Adaptive *a, int64_t began_ns, int64_t paused_ns,
+									int64_t now_ns);
 /* A call has succeeded, in so long. */
 extern void adaptive_latency(Adaptive *a, int64_t latency_ns);
 

@@ -181,6 +181,7 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 			continue;
 		floor_taken(plan, term, s, is_of_batch(term, ask) ? 1 : n, now_ns);
 		quota_buckets[s->bucket].admitted += s->cost * n;
+		learn_charged(&quota_buckets[s->bucket], s->cost * n, now_ns);
 		spread_end(&quota_buckets[s->bucket]);
 		if (unlikely(term->slow))
 			mark_wants_worker(plan->database_slot, s->bucket);

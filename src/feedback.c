@@ -203,8 +203,8 @@ say_class(const FeedbackAnswer *answer, const FeedbackRule *rules, int nrules,
 			mark_told(out, i);
 	out->class = best ? best->class : class_of_status(answer->status);
 	out->limit_name = best ? best->limit_name : NULL;
-	out->scope = best && scope_is_known(best, answer)
-		? best->scope : scope_of_class(out->class, answer);
+	out->scope_said = best && scope_is_known(best, answer);
+	out->scope = out->scope_said ? best->scope : scope_of_class(out->class, answer);
 }
 
 /*

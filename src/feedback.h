@@ -119,6 +119,8 @@ typedef struct FeedbackOutcome
 {
 	FeedbackClass class;
 	FeedbackScope scope;
+	bool		scope_said;		/* a rule says the scope; else it is the narrowest that
+								 * may be meant */
 	const char *limit_name;		/* the rule's, NULL = none; the rule's memory */
 
 	/*

@@ -30,9 +30,11 @@
 typedef struct Lesson
 {
 	FeedbackClass class;
-	FeedbackScope scope;		/* of an answer that says to wait: whom it means */
+	FeedbackScope scope;		/* of an answer that says to wait: whom it means, */
+	bool		scope_said;		/* as a row says; else the narrowest that may be */
 	const char *limit_name;		/* FEEDBACK_LIMIT: which limit; else NULL */
 	int64		latency_ns;		/* the call took so long; -1 = not known */
+	int64		paused_ns;		/* calls are paused for so long */
 } Lesson;
 
 /* ---- breakers ---- */
@@ -253,7 +255,8 @@ learn_needs(const QuotaBucket *b, int64 now_ns)
 
 /* The provider limits calls that met the bucket. */
 static void
-limit_bucket(uint32 bucket, int64 began_ns, int64 now_ns, TimestampTz wall_us)
+limit_bucket(uint32 bucket, int64 began_ns, int64 paused_ns, int64 now_ns,
+			 TimestampTz wall_us)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
 	int32		before = b->adaptive.factor;
@@ -262,7 +265,7 @@ limit_bucket(uint32 bucket, int64 began_ns, int64 now_ns, TimestampTz wall_us)
 
 	/* up to now by what was used, from now on by what will be, and from nothing */
 	rules_settle(b, now_ns, wall_us);
-	why = adaptive_limited(&b->adaptive, began_ns, now_ns);
+	why = adaptive_limited(&b->adaptive, began_ns, paused_ns, now_ns);
 	if (why == ADAPTIVE_SAME)
 		return;
 	tell_adaptive(b, before, why);
@@ -274,12 +277,17 @@ limit_bucket(uint32 bucket, int64 began_ns, int64 now_ns, TimestampTz wall_us)
 
 /* ---- outcomes ---- */
 
-/* The answer means calls of this limit, or of wider ones. */
+/*
+ * The answer means calls of this limit; one of which nobody says whom it means, may mean
+ * those of wider ones as well.
+ */
 static bool
 is_meant(const QuotaBucket *b, const Lesson *lesson)
 {
 	if (lesson->scope == FEEDBACK_LIMIT)
 		return lesson->limit_name != NULL && strcmp(lesson->limit_name, b->limit_name) == 0;
+	if (lesson->scope_said)
+		return b->meant_by == lesson->scope;
 	return lesson->scope != FEEDBACK_CALL && b->meant_by >= lesson->scope;
 }
 
@@ -321,7 +329,7 @@ teach(const uint32 *buckets, int n, const Lesson *lesson, int64 now_ns,
 		else if (b->adaptive.on && is_sign(b, lesson))
 		{
 			if (!quota_is_rate(b->kind) || b->meant_by == narrowest)
-				limit_bucket(buckets[i], began_ns, now_ns, wall_us);
+				limit_bucket(buckets[i], began_ns, lesson->paused_ns, now_ns, wall_us);
 		}
 		else if (b->adaptive.on && b->kind == QUOTA_CONCURRENCY &&
 				 lesson->class == FEEDBACK_SUCCESS && lesson->latency_ns >= 0)
@@ -363,7 +371,8 @@ has_its_slot(const QuotaPlan *plan)
 
 /* See learn.h. */
 void
-learn(QuotaPlan *plan, const FeedbackOutcome *outcome, int64 latency_us)
+learn(QuotaPlan *plan, const FeedbackOutcome *outcome, int64 latency_us,
+	  int64 paused_ns)
 {
 	Lesson		lesson;
 	uint32		buckets[QUOTA_MAX_TERMS];
@@ -373,6 +382,8 @@ learn(QuotaPlan *plan, const FeedbackOutcome *outcome, int64 latency_us)
 
 	lesson.class = outcome->class;
 	lesson.scope = outcome->scope;
+	lesson.scope_said = outcome->scope_said;
+	lesson.paused_ns = paused_ns;
 	lesson.limit_name = outcome->limit_name;
 	lesson.latency_ns = latency_us < 0 ? -1 : latency_us * QUOTA_NS_PER_US;
 	if (!plan->learns)

@@ -15,10 +15,11 @@
 #include "feedback.h"
 
 /*
- * A call has ended so, after so many microseconds (-1 = not known): by its plan, which
- * need not be current.  No lock held.
+ * A call has ended so, after so many microseconds (-1 = not known), which pauses calls
+ * for so long: by its plan, which need not be current.  No lock held.
  */
-extern void learn(QuotaPlan *plan, const FeedbackOutcome *outcome, int64 latency_us);
+extern void learn(QuotaPlan *plan, const FeedbackOutcome *outcome, int64 latency_us,
+				  int64 paused_ns);
 
 /* ---- in a decision ---- */
 
@@ -34,6 +35,13 @@ extern void learn_adapt(QuotaBucket *b, QuotaTerm *term, int64 cost, int64 now_n
  * which are the term's amounts then.
  */
 extern bool learn_watch(uint32 bucket, QuotaTerm *term, int64 cost, int64 now_ns);
+/* Calls that cost so much of it were admitted; no rollback takes that back. */
+static inline void
+learn_charged(QuotaBucket *b, int64 units, int64 now_ns)
+{
+	if (b->adaptive.on)
+		adaptive_took(&b->adaptive, units, now_ns);
+}
 /* The bucket knows something that is not to be forgotten yet. */
 extern bool learn_needs(const QuotaBucket *b, int64 now_ns);
 

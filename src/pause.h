@@ -46,10 +46,8 @@ extern PauseEnd pause_until(TimestampTz wall_us);
 extern PauseEnd pause_for(int64 ns);
 extern PauseEnd pause_open_ended(void);
 
-/*
- * After the cooldown of the provider, for an answer that names no time.  May throw.
- */
-extern PauseEnd pause_cooldown(const char *provider);
+/* The cooldown of the provider, for an answer that names no time.  May throw. */
+extern int64 pause_cooldown_ns(const char *provider);
 
 /*
  * A provider's answer asks for a pause: it holds for every decision that begins after

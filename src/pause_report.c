@@ -39,12 +39,12 @@ pause_open_ended(void)
 }
 
 /* See pause.h. */
-PauseEnd
-pause_cooldown(const char *provider)
+int64
+pause_cooldown_ns(const char *provider)
 {
 	const PolicyProvider *p = policy_find(policy_rules()->providers, provider);
 
-	return pause_for(p ? p->cooldown_ns : DEFAULT_COOLDOWN_NS);
+	return p ? p->cooldown_ns : DEFAULT_COOLDOWN_NS;
 }
 
 /* What there was of the scope, reported before; QUOTA_NO_INDEX. */

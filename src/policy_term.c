@@ -165,6 +165,8 @@ fill_adaptive(QuotaTerm *t, const PolicyLimit *limit)
 	r->window_ns = limit->kind == QUOTA_CONCURRENCY ? ADAPT_FLIGHT_NS
 		: Min(Max(limit->period_ns, ADAPT_MIN_NS), ADAPT_MAX_NS);
 	r->cooldown_ns = r->window_ns / 10;
+	r->whole_units = limit->kind == QUOTA_CONCURRENCY ? 0
+		: (int64) ((int128) t->amount * r->window_ns / limit->period_ns);
 	r->floor = limit->adaptive_floor_milli * unit;
 	r->start = Max(r->floor, ADAPTIVE_WHOLE / 2);
 	r->step = limit->adaptive_step_milli * unit;

@@ -141,6 +141,7 @@ take(const Report *report, FeedbackOutcome *outcome)
 	int			nrules;
 	QuotaPlan  *plan = NULL;
 	ReportLevels levels = {-1, false, 0};
+	int64		paused_ns;
 
 	answer.status = report->status;
 	answer.reason = report->reason;
@@ -152,7 +153,7 @@ take(const Report *report, FeedbackOutcome *outcome)
 	feedback_classify(&answer, rules, nrules, quota_wall_us(), outcome);
 
 	/* first what spares others the same answer */
-	report_pause(report, outcome);
+	paused_ns = report_pause(report, outcome);
 	/* the background worker is found by the database's slot */
 	(void) quota_slot(MyDatabaseId, quota_catalog()->extension, "");
 	plan = quota_plan_unchecked(&report->call);
@@ -161,7 +162,7 @@ take(const Report *report, FeedbackOutcome *outcome)
 	if (plan != NULL && report->call.tenant != NULL)
 		levels = report_limits(plan, outcome);
 	if (plan != NULL)
-		learn(plan, outcome, report->latency_us);
+		learn(plan, outcome, report->latency_us, paused_ns);
 	if (count(quota_slot(MyDatabaseId, quota_catalog()->extension,
 						 report->call.provider), outcome))
 		quota_event(MyDatabaseId, "account_exhausted", report->call.provider,

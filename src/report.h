@@ -43,8 +43,8 @@ extern int64 report_try(const Report *report);
 
 /* ---- report_pause.c ---- */
 
-/* Pauses what the answer says to pause.  May throw. */
-extern void report_pause(const Report *report, const FeedbackOutcome *outcome);
+/* Pauses what the answer says to pause, for so long; 0 = nothing.  May throw. */
+extern int64 report_pause(const Report *report, const FeedbackOutcome *outcome);
 
 /* ---- report_permit.c ---- */
 

@@ -68,21 +68,33 @@ scope_of(const Report *report, const FeedbackOutcome *outcome)
 	return scope;
 }
 
+/* For how long the answer says to pause; 0 = not at all, QUOTA_NEVER = open-ended. */
+static int64
+pause_of(const Report *report, const FeedbackOutcome *outcome)
+{
+	if (!feedback_says_wait(outcome->class))
+		return 0;
+	if (outcome->retry_after_us > 0)
+		return outcome->retry_after_us * QUOTA_NS_PER_US;
+	if (outcome->class == FEEDBACK_EXHAUSTED)
+		return QUOTA_NEVER;
+	if (outcome->class == FEEDBACK_RATE_LIMITED &&
+		outcome->retry_after_us == FEEDBACK_NOT_TOLD)
+		return pause_cooldown_ns(report->call.provider);
+	return 0;
+}
+
 /* See report.h. */
-void
+int64
 report_pause(const Report *report, const FeedbackOutcome *outcome)
 {
+	int64		ns = pause_of(report, outcome);
 	PauseScope	scope;
 
-	if (!feedback_says_wait(outcome->class))
-		return;
+	if (ns == 0)
+		return 0;
 	scope = scope_of(report, outcome);
-	if (outcome->retry_after_us > 0)
-		pause_report(&scope, pause_for(outcome->retry_after_us * QUOTA_NS_PER_US),
-					 outcome->reason);
-	else if (outcome->class == FEEDBACK_EXHAUSTED)
-		pause_report(&scope, pause_open_ended(), outcome->reason);
-	else if (outcome->class == FEEDBACK_RATE_LIMITED &&
-			 outcome->retry_after_us == FEEDBACK_NOT_TOLD)
-		pause_report(&scope, pause_cooldown(report->call.provider), outcome->reason);
+	pause_report(&scope, ns == QUOTA_NEVER ? pause_open_ended() : pause_for(ns),
+				 outcome->reason);
+	return ns;
 }

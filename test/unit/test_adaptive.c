@@ -19,8 +19,10 @@
 #define SEC		INT64_C(1000000000)
 #define UNKNOWN	INT64_MIN
 
+#define AMOUNT	100				/* of the limit, in a window */
+
 /* from half up by 5 %, x 0.7, not below a tenth; windows of a second */
-static const AdaptiveRules rules = {SEC, SEC / 10, 5000, 1000, 500, 7000};
+static const AdaptiveRules rules = {SEC, SEC / 10, AMOUNT, 5000, 1000, 500, 7000};
 
 static Adaptive
 fresh(void)
@@ -31,19 +33,36 @@ fresh(void)
 	return a;
 }
 
-/* A window passes in which more was wanted. */
+/* A window passes in which so much was used, and more wanted. */
+static AdaptiveWhy
+window_of(Adaptive *a, int64_t units)
+{
+	int64_t		begin_ns = a->rests_ns;
+
+	adaptive_took(a, units, begin_ns);
+	adaptive_want(a);
+	return adaptive_settle(a, begin_ns + rules.window_ns);
+}
+
+/* The same, and all was used. */
 static AdaptiveWhy
 window(Adaptive *a)
 {
-	adaptive_want(a);
-	return adaptive_settle(a, a->window_ns + rules.window_ns);
+	return window_of(a, AMOUNT);
 }
 
-/* A sign of a call that began after the last change. */
+/* A sign of a call that began after the last change, that pauses for so long. */
+static AdaptiveWhy
+limited_for(Adaptive *a, int64_t paused_ns)
+{
+	return adaptive_limited(a, a->rests_ns, paused_ns, a->rests_ns);
+}
+
+/* The same, that pauses nothing. */
 static AdaptiveWhy
 limited(Adaptive *a)
 {
-	return adaptive_limited(a, a->window_ns, a->window_ns);
+	return limited_for(a, 0);
 }
 
 /* ---------- examples ---------- */
@@ -67,12 +86,109 @@ UNIT_TEST(what_nobody_wants_does_not_rise)
 	Adaptive	a = fresh();
 
 	for (int i = 1; i < 20; i++)
-		CHECK_EQ(adaptive_settle(&a, i * SEC), ADAPTIVE_SAME);
+	{
+		adaptive_took(&a, AMOUNT, i * SEC);
+		CHECK_EQ(adaptive_settle(&a, (i + 1) * SEC), ADAPTIVE_SAME);
+	}
 	CHECK_EQ(a.factor, 5000);
 	/* a long silence is one window */
+	adaptive_took(&a, AMOUNT, 20 * SEC);
 	adaptive_want(&a);
 	CHECK_EQ(adaptive_settle(&a, 1000 * SEC), ADAPTIVE_STABLE);
 	CHECK_EQ(a.factor, 5500);
+}
+
+/* what is refused now and then, while most of it is left, says nothing of all of it */
+UNIT_TEST(what_is_not_used_does_not_rise)
+{
+	Adaptive	a = fresh();
+
+	CHECK_EQ(window_of(&a, 24), ADAPTIVE_SAME);
+	CHECK_EQ(a.good, 0);
+	CHECK_EQ(window_of(&a, 25), ADAPTIVE_STABLE);
+	CHECK_EQ(a.good, 5000);
+	CHECK_EQ(a.factor, 5500);
+}
+
+/* while calls are paused nothing speaks against the factor, and nothing for it */
+UNIT_TEST(a_window_begins_with_a_call)
+{
+	Adaptive	a = fresh();
+
+	limited(&a);
+	for (int i = 1; i < 20; i++)
+	{
+		adaptive_want(&a);
+		CHECK_EQ(adaptive_settle(&a, i * SEC), ADAPTIVE_SAME);
+	}
+	CHECK_EQ(a.good, 0);
+	adaptive_took(&a, AMOUNT, 20 * SEC);
+	adaptive_want(&a);
+	CHECK_EQ(adaptive_settle(&a, 21 * SEC - 1), ADAPTIVE_SAME);
+	CHECK_EQ(adaptive_settle(&a, 21 * SEC), ADAPTIVE_STABLE);
+	CHECK_EQ(a.good, 3500);
+}
+
+/*
+ * The first rises after a part was taken come soon, the next ones later and later; a
+ * rise that may be a sign not before ten times what the last one cost.
+ */
+UNIT_TEST(the_dearer_a_sign_the_longer_it_waits)
+{
+	Adaptive	a = fresh();
+	int			waits[4] = {0};
+
+	CHECK_EQ(limited_for(&a, 2 * SEC), ADAPTIVE_LIMITED);
+	a.bad = ADAPTIVE_WHOLE;
+	for (int i = 0; i < 4; i++)
+		do
+			waits[i]++;
+		while (window(&a) != ADAPTIVE_STABLE);
+	CHECK_EQ(waits[0], 1);
+	CHECK_EQ(waits[1], 3);
+	CHECK_EQ(waits[2], 9);
+	CHECK_EQ(waits[3], 20);
+	CHECK_EQ(limited_for(&a, 2 * SEC), ADAPTIVE_BACK);
+	for (int i = 1; i < 20; i++)
+		CHECK_EQ(window(&a), ADAPTIVE_SAME);
+	CHECK_EQ(window(&a), ADAPTIVE_STABLE);
+	/* one that pauses longer than anybody counts */
+	limited_for(&a, INT64_MAX);
+	CHECK_EQ(a.cost, 1000000);
+	CHECK_EQ(a.patience, 1000000);
+}
+
+UNIT_TEST(rises_after_a_decrease_get_smaller)
+{
+	Adaptive	a = fresh();
+
+	limited_for(&a, 2 * SEC);
+	a.bad = ADAPTIVE_WHOLE;
+	CHECK_EQ(a.factor, 3500);
+	while (window(&a) != ADAPTIVE_STABLE)
+		;
+	CHECK_EQ(a.factor, 3850);
+	while (window(&a) != ADAPTIVE_STABLE)
+		;
+	CHECK_EQ(a.factor, 4235);
+	while (window(&a) != ADAPTIVE_STABLE)
+		;
+	CHECK_EQ(a.factor, 4446);
+}
+
+UNIT_TEST(a_probe_waits_for_what_a_sign_costs)
+{
+	Adaptive	a = fresh();
+	int			windows = 1;
+
+	a.good = a.factor = 4950;
+	a.bad = 5100;
+	CHECK_EQ(limited_for(&a, 3 * SEC), ADAPTIVE_LIMITED);
+	a.good = a.factor = 4950;
+	a.bad = 5000;
+	while (window(&a) != ADAPTIVE_PROBE)
+		windows++;
+	CHECK_EQ(windows, 30);
 }
 
 UNIT_TEST(a_sign_at_what_is_new_takes_a_part)
@@ -124,13 +240,13 @@ UNIT_TEST(signs_of_what_was_before_are_left_out)
 {
 	Adaptive	a = fresh();
 
-	CHECK_EQ(adaptive_limited(&a, SEC, 2 * SEC), ADAPTIVE_LIMITED);
-	CHECK_EQ(adaptive_limited(&a, 2 * SEC - 1, 3 * SEC), ADAPTIVE_SAME);
+	CHECK_EQ(adaptive_limited(&a, SEC, 0, 2 * SEC), ADAPTIVE_LIMITED);
+	CHECK_EQ(adaptive_limited(&a, 2 * SEC - 1, 0, 3 * SEC), ADAPTIVE_SAME);
 	/* in the cool-down none counts, though it is not known when the call began */
-	CHECK_EQ(adaptive_limited(&a, UNKNOWN, 2 * SEC + rules.cooldown_ns - 1), ADAPTIVE_SAME);
+	CHECK_EQ(adaptive_limited(&a, UNKNOWN, 0, 2 * SEC + rules.cooldown_ns - 1), ADAPTIVE_SAME);
 	CHECK(a.cool_ns >= 2 * SEC + rules.cooldown_ns);
 	CHECK(a.cool_ns <= 2 * SEC + rules.cooldown_ns * 5 / 4);
-	CHECK_EQ(adaptive_limited(&a, UNKNOWN, a.cool_ns), ADAPTIVE_LIMITED);
+	CHECK_EQ(adaptive_limited(&a, UNKNOWN, 0, a.cool_ns), ADAPTIVE_LIMITED);
 	CHECK_EQ(a.factor, 2450);
 }
 
@@ -142,6 +258,8 @@ UNIT_TEST(after_a_decrease_it_rests)
 
 	limited(&a);
 	cool_ns = a.cool_ns;
+	adaptive_took(&a, AMOUNT, cool_ns - 1);
+	adaptive_took(&a, AMOUNT, cool_ns);
 	adaptive_want(&a);
 	CHECK_EQ(adaptive_settle(&a, cool_ns + SEC - 1), ADAPTIVE_SAME);
 	CHECK_EQ(adaptive_settle(&a, cool_ns + SEC), ADAPTIVE_STABLE);
@@ -190,23 +308,28 @@ UNIT_TEST(calls_that_take_twice_as_long_are_a_sign)
 
 	for (int w = 0; w < 3; w++)
 	{
+		adaptive_took(&a, AMOUNT, w * SEC);
 		for (int i = 0; i < 20; i++)
 			adaptive_latency(&a, 100 * MS);
 		CHECK_EQ(adaptive_settle(&a, (w + 1) * SEC), ADAPTIVE_SAME);
 	}
 	CHECK_EQ(a.long_ns, 100 * MS);
+	adaptive_took(&a, AMOUNT, 3 * SEC);
 	for (int i = 0; i < 20; i++)
 		adaptive_latency(&a, 199 * MS);
 	CHECK_EQ(adaptive_settle(&a, 4 * SEC), ADAPTIVE_SAME);
+	adaptive_took(&a, AMOUNT, 4 * SEC);
 	for (int i = 0; i < 20; i++)
 		adaptive_latency(&a, 400 * MS);
 	CHECK_EQ(adaptive_settle(&a, 5 * SEC), ADAPTIVE_SLOW);
 	CHECK(a.factor >= 2500 && a.factor < 3000);
 	/* a few say nothing */
+	adaptive_took(&a, AMOUNT, 6 * SEC);
 	for (int i = 0; i < ADAPTIVE_MIN_SAMPLES - 1; i++)
 		adaptive_latency(&a, 10 * SEC);
 	CHECK_EQ(adaptive_settle(&a, 10 * SEC), ADAPTIVE_SAME);
 	/* shorter ones are the new measure soon */
+	adaptive_took(&a, AMOUNT, 10 * SEC);
 	for (int i = 0; i < 20; i++)
 		adaptive_latency(&a, 20 * MS);
 	adaptive_settle(&a, 12 * SEC);
@@ -229,7 +352,7 @@ UNIT_TEST(the_factor_stays_in_its_bounds_and_changes_for_a_reason)
 	for (int h = 0; h < 2000; h++)
 	{
 		AdaptiveRules r = {1 + random_magnitude(60 * SEC), random_magnitude(10 * SEC),
-		0, 0, (int32_t) (1 + random_below(5000)), (int32_t) (1 + random_below(9999))};
+		random_magnitude(1000), 0, 0, (int32_t) (1 + random_below(5000)), (int32_t) (1 + random_below(9999))};
 		Adaptive	a;
 		int64_t		now_ns = random_magnitude(SEC);
 
@@ -245,13 +368,16 @@ UNIT_TEST(the_factor_stays_in_its_bounds_and_changes_for_a_reason)
 			now_ns += random_magnitude(r.window_ns * 2);
 			if (random_below(3) == 0)
 				adaptive_want(&a);
+			if (random_below(2) == 0)
+				adaptive_took(&a, random_magnitude(1000), now_ns);
 			if (random_below(3) == 0)
 				adaptive_latency(&a, random_magnitude(SEC));
 			if (random_below(3) > 0)
 				why = adaptive_settle(&a, now_ns);
 			else
 				why = adaptive_limited(&a, random_below(2) == 0 ? UNKNOWN
-									   : now_ns - random_magnitude(SEC), now_ns);
+									   : now_ns - random_magnitude(SEC),
+									   random_magnitude(INT64_MAX), now_ns);
 			CHECK(a.factor >= r.floor && a.factor <= ADAPTIVE_WHOLE);
 			CHECK_EQ(a.factor > before, why == ADAPTIVE_STABLE || why == ADAPTIVE_PROBE);
 			CHECK_EQ(a.factor < before, why == ADAPTIVE_LIMITED || why == ADAPTIVE_BACK ||
@@ -267,7 +393,6 @@ UNIT_TEST(the_factor_stays_in_its_bounds_and_changes_for_a_reason)
 /* ---------- a closed loop ---------- */
 
 #define WORKERS		20
-#define AMOUNT		100			/* per second, the ceiling */
 #define STEP		MS
 
 /* What became of one run. */
@@ -309,9 +434,17 @@ apply(Bucket *own, const Adaptive *a, int64_t now_ns)
 	bucket_configure(own, rate, adaptive_part(AMOUNT / 20, a->factor), now_ns, now_ns);
 }
 
-/* hidden before and after the drop; the provider names a time, or not */
+/* How long a refusal pauses everybody. */
+typedef enum Pause
+{
+	NOT_AT_ALL,
+	EXACTLY,					/* until the next call fits */
+	SECONDS						/* the same in whole seconds, as Retry-After says it */
+} Pause;
+
+/* hidden before and after the drop */
 static Run
-run(int hidden, int after, bool told)
+run(int hidden, int after, Pause pause)
 {
 	Run			r = {0, 0, 0, ADAPTIVE_WHOLE, 0, 0};
 	Adaptive	a;
@@ -354,27 +487,37 @@ run(int hidden, int after, bool told)
 				c->out = false;
 				if (!c->admitted)
 				{
-					AdaptiveWhy why = adaptive_limited(&a, c->began_ns, now_ns);
+					int64_t		wait_ns = bucket_wait(&theirs, 1);
+					AdaptiveWhy why;
+
+					if (pause == SECONDS)
+						wait_ns = wait_ns / SEC * SEC + SEC;
+					else if (pause == NOT_AT_ALL)
+						wait_ns = 0;
+					why = adaptive_limited(&a, c->began_ns, wait_ns, now_ns);
 
 					r.limited += now_ns >= drop_ns;
 					r.late += counts;
 					r.changes += now_ns >= drop_ns && why != ADAPTIVE_SAME;
 					apply(&own, &a, now_ns);
-					/* as who heeds it does: nothing until then, and from nothing */
-					if (told)
-						paused_ns = now_ns + bucket_wait(&theirs, 1);
+					/* nothing until then, and from nothing */
+					if (now_ns + wait_ns > paused_ns)
+						paused_ns = now_ns + wait_ns;
 					if (bucket_level(&own) > 0)
 						bucket_take(&own, bucket_level(&own));
 				}
 			}
 			if (c->out || now_ns < paused_ns)
 				continue;
+			if (now_ns == paused_ns && bucket_level(&own) > 0)
+				bucket_take(&own, bucket_level(&own));
 			if (bucket_level(&own) < 1)
 			{
 				adaptive_want(&a);
 				continue;
 			}
 			bucket_take(&own, 1);
+			adaptive_took(&a, 1, now_ns);
 			c->out = true;
 			c->decided = false;
 			c->began_ns = now_ns;
@@ -403,16 +546,17 @@ check_run(const char *what, Run r, int after)
 
 UNIT_TEST(closed_loop_when_the_hidden_limit_halves)
 {
-	for (int seed = 1; seed <= 5; seed++)
-	{
-		random_state = (uint64_t) seed * 7919;
-		check_run("100 -> 50, told", run(100, 50, true), 50);
-	}
-	for (int seed = 1; seed <= 5; seed++)
-	{
-		random_state = (uint64_t) seed * 104729;
-		check_run("100 -> 50, not told", run(100, 50, false), 50);
-	}
+	static const char *const what[] = {
+		[NOT_AT_ALL] = "100 -> 50, no pauses",[EXACTLY] = "100 -> 50, exact pauses",
+		[SECONDS] = "100 -> 50, pauses of a second"
+	};
+
+	for (int pause = NOT_AT_ALL; pause <= SECONDS; pause++)
+		for (int seed = 1; seed <= 5; seed++)
+		{
+			random_state = (uint64_t) seed * 7919;
+			check_run(what[pause], run(100, 50, pause), 50);
+		}
 }
 
 UNIT_TEST(closed_loop_whatever_it_drops_to)
@@ -420,7 +564,12 @@ UNIT_TEST(closed_loop_whatever_it_drops_to)
 	for (int after = 25; after <= 95; after += 10)
 	{
 		random_state = (uint64_t) after;
-		check_run("100 -> other", run(100, after, true), after);
+		check_run("100 -> other, exact pauses", run(100, after, EXACTLY), after);
+		/* a quarter takes longer to find, when each refusal on the way costs a second */
+		if (after == 25)
+			continue;
+		random_state = (uint64_t) after;
+		check_run("100 -> other, pauses of a second", run(100, after, SECONDS), after);
 	}
 }
 
@@ -429,6 +578,11 @@ main(void)
 {
 	UNIT_RUN(starts_low_and_rises_by_steps);
 	UNIT_RUN(what_nobody_wants_does_not_rise);
+	UNIT_RUN(what_is_not_used_does_not_rise);
+	UNIT_RUN(a_window_begins_with_a_call);
+	UNIT_RUN(the_dearer_a_sign_the_longer_it_waits);
+	UNIT_RUN(rises_after_a_decrease_get_smaller);
+	UNIT_RUN(a_probe_waits_for_what_a_sign_costs);
 	UNIT_RUN(a_sign_at_what_is_new_takes_a_part);
 	UNIT_RUN(a_sign_after_a_rise_goes_back);
 	UNIT_RUN(what_has_worked_may_have_an_accident);
