@@ -4,6 +4,7 @@
 #                                another one: make PG_CONFIG=/path/to/pg_config
 #   make test                    build, then run every test in throw-away servers
 #   make demo | bench | unit     see demo/run, test/bench/run, test/unit/unit.h
+#   make demo-bad-minute         a provider in trouble, drawn in bad-minute.svg
 #   make bench-quick             a first look in 3 minutes
 #   make fuzz                    libFuzzer on what comes from outside, FUZZ_SECONDS=60
 
@@ -94,10 +95,12 @@ test:
 	test/run
 demo:
 	demo/run
+demo-bad-minute:
+	demo/run bad-minute
 bench:
 	test/bench/run
 bench-quick:
 	QUICK=1 test/bench/run
 
-.PHONY: all test demo bench bench-quick unit fuzz
+.PHONY: all test demo demo-bad-minute bench bench-quick unit fuzz
 .DELETE_ON_ERROR:

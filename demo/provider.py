@@ -10,12 +10,20 @@ is one JSON line of the log, written when it arrives.
     POST /v1/contacts/enrich   5 credits
 
 Headers a caller sends: X-Tenant (whose call it is) and Idempotency-Key (which call it is); both are
-only copied to the log. A record without a usable e-mail address is answered with 422 and costs no
+copied to the log. A record without a usable e-mail address is answered with 422 and costs no
 credits, but it counts as a call.
+
+Trouble is made by lines of JSON on stdin, which change what is wrong from then on:
+
+    {"rate": 50}                    another rate; its refusals name a time every other time
+    {"throttled": "some-tenant"}    that tenant may call twice a second; null: no more
+    {"broken": "contacts/enrich"}   that endpoint answers 500
+    {"overloaded": true}            calls get slower the more there are; of more than 4 at once: 503
 """
 import argparse
 import asyncio
 import json
+import os
 import random
 import signal
 import sys
@@ -26,16 +34,25 @@ from typing import Any, TextIO
 SECOND = 1_000_000_000
 PRICES = {"contacts/search": 1, "contacts/enrich": 5}
 INDUSTRIES = ["logistics", "healthcare", "retail", "software", "education"]
-REASONS = {200: "OK", 404: "Not Found", 422: "Unprocessable Content", 429: "Too Many Requests"}
+REASONS = {200: "OK", 404: "Not Found", 422: "Unprocessable Content", 429: "Too Many Requests",
+           500: "Internal Server Error", 503: "Service Unavailable"}
+THROTTLE = 2                # calls a second of a throttled tenant
+OVERLOAD_CALLS = 4          # overloaded: works on so many calls at once,
+OVERLOAD_MS = 40            # and for each that is under way a call takes so much longer
 
 
 class Meter:
     """Generic cell rate algorithm: `rate` calls a second, `burst` of them at once."""
 
     def __init__(self, rate: int, burst: int) -> None:
-        self.interval = SECOND // rate
-        self.tolerance = (burst - 1) * self.interval
+        self.burst = burst
         self.expected = 0
+        self.change(rate)
+
+    def change(self, rate: int) -> None:
+        """Another rate from now on."""
+        self.interval = SECOND // rate
+        self.tolerance = (self.burst - 1) * self.interval
 
     def wait(self, now: int) -> int:
         """Returns how many nanoseconds too early a call at `now` is; 0 or less: it conforms."""
@@ -44,6 +61,32 @@ class Meter:
     def count(self, now: int) -> None:
         """Counts one conforming call at `now`."""
         self.expected = max(self.expected, now) + self.interval
+
+
+@dataclass
+class Trouble:
+    """What is wrong with the provider now."""
+
+    throttled: str | None = None
+    broken: str | None = None
+    overloaded: bool = False
+    meter: Meter = field(default_factory=lambda: Meter(THROTTLE, THROTTLE))
+    tells: bool = False     # the last refusal by the rate named a time
+
+
+@dataclass
+class Refusal:
+    """Why a call is refused; seconds to wait as far as they are told."""
+
+    status: int
+    limit: str
+    seconds: int | None = None
+    scope: str | None = None
+
+    def headers(self) -> dict[str, str]:
+        """What the answer says."""
+        told = {"Retry-After": self.seconds, "X-RateLimit-Scope": self.scope}
+        return {name: str(value) for name, value in told.items() if value is not None}
 
 
 @dataclass
@@ -58,17 +101,51 @@ class Provider:
     latency_ms: tuple[float, float]
     in_flight: int = 0
     connections: set[asyncio.Task[None]] = field(default_factory=set)
+    trouble: Trouble | None = None
 
-    def refusal(self, now: int, price: int) -> tuple[str, int] | None:
-        """Returns which limit a call at `now` exceeds and the seconds to wait, or None."""
-        if self.in_flight >= self.concurrency:
-            return "concurrency", 1
-        if price > self.credits_left:
-            return "credits", 3600
-        early = self.meter.wait(now)
-        if early > 0:
-            return "rate", -(-early // SECOND)
+    def obey(self, order: dict[str, Any]) -> None:
+        """Makes trouble, or ends it."""
+        self.trouble = self.trouble or Trouble()
+        if "rate" in order:
+            self.meter.change(order["rate"])
+        self.trouble.throttled = order.get("throttled", self.trouble.throttled)
+        self.trouble.broken = order.get("broken", self.trouble.broken)
+        self.trouble.overloaded = order.get("overloaded", self.trouble.overloaded)
+
+    def troubled(self, now: int, tenant: str | None, endpoint: str) -> Refusal | None:
+        """Returns why a call is refused by what is wrong, or None."""
+        trouble = self.trouble
+        if trouble is None:
+            return None
+        if trouble.overloaded and self.in_flight >= OVERLOAD_CALLS:
+            return Refusal(503, "overload")
+        if tenant == trouble.throttled:
+            early = trouble.meter.wait(now)
+            if early > 0:
+                return Refusal(429, "tenant", -(-early // SECOND), "tenant")
+            trouble.meter.count(now)
         return None
+
+    def refusal(self, now: int, price: int, tenant: str | None, endpoint: str) -> Refusal | None:
+        """Returns why a call at `now` is refused, or None."""
+        if self.in_flight >= self.concurrency:
+            return Refusal(429, "concurrency", 1)
+        if price > self.credits_left:
+            return Refusal(429, "credits", 3600)
+        early = self.meter.wait(now)
+        if early <= 0:
+            return self.troubled(now, tenant, endpoint)
+        if self.trouble is None:
+            return Refusal(429, "rate", -(-early // SECOND), "account")
+        self.trouble.tells = not self.trouble.tells
+        return Refusal(429, "rate", -(-early // SECOND) if self.trouble.tells else None, "account")
+
+    def service_ms(self) -> float:
+        """Returns how long the call takes that has just come."""
+        took = self.rng.uniform(*self.latency_ms)
+        if self.trouble is not None and self.trouble.overloaded:
+            took += OVERLOAD_MS * self.in_flight
+        return took
 
     def write_log(self, now: int, headers: dict[str, str], endpoint: str, status: int,
                   credits: int, limit: str | None) -> None:
@@ -87,20 +164,23 @@ class Provider:
         if price is None:
             self.write_log(now, headers, endpoint, 404, 0, None)
             return 404, {}, {"error": "no such endpoint"}
-        refused = self.refusal(now, price)
+        refused = self.refusal(now, price, headers.get("x-tenant"), endpoint)
         if refused is not None:
-            limit, seconds = refused
-            self.write_log(now, headers, endpoint, 429, 0, limit)
-            return 429, {"Retry-After": str(seconds)}, {"error": f"{limit} limit exceeded"}
+            self.write_log(now, headers, endpoint, refused.status, 0, refused.limit)
+            return refused.status, refused.headers(), {"error": f"{refused.limit} limit exceeded"}
         self.meter.count(now)
         self.in_flight += 1
         try:
+            if self.trouble is not None and self.trouble.broken == endpoint:
+                self.write_log(now, headers, endpoint, 500, 0, None)
+                await asyncio.sleep(self.service_ms() / 1000)
+                return 500, {}, {"error": "broken"}
             record = json.loads(body)
             valid = "@" in record.get("email", "")
             price = price if valid else 0
             self.credits_left -= price
             self.write_log(now, headers, endpoint, 200 if valid else 422, price, None)
-            await asyncio.sleep(self.rng.uniform(*self.latency_ms) / 1000)
+            await asyncio.sleep(self.service_ms() / 1000)
         finally:
             self.in_flight -= 1
         if not valid:
@@ -154,15 +234,24 @@ def response(status: int, extra: dict[str, str], content: dict[str, Any]) -> byt
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
+def listen(provider: Provider, stop: asyncio.Event) -> None:
+    """Obeys the orders that have come; stops when who gave them is gone."""
+    text = os.read(sys.stdin.fileno(), 4096).decode()
+    if not text:
+        stop.set()
+    for line in text.splitlines():
+        provider.obey(json.loads(line))
+
+
 async def run(options: argparse.Namespace) -> None:
     """Serves until SIGTERM, or until the process that holds the other end of stdin is gone."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    loop.add_reader(sys.stdin, stop.set)
     with open(options.log, "w", encoding="utf-8", buffering=1) as log:
         provider = Provider(Meter(options.rate, options.burst), options.concurrency, options.credits,
                             log, random.Random(options.seed), (options.latency[0], options.latency[1]))
+        loop.add_reader(sys.stdin, listen, provider, stop)
         server = await asyncio.start_server(provider.serve, "127.0.0.1", options.port)
         print(server.sockets[0].getsockname()[1], flush=True)
         await stop.wait()

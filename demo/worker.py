@@ -6,6 +6,8 @@ no rate and no tier; it never sees a 429, and while nothing may be claimed it sl
 """
 import argparse
 import signal
+import time
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -16,9 +18,9 @@ from crm import Answer, Crm
 
 CLAIM = "SELECT * FROM quota_dequeue('crm', 1, worker => %s)"
 WAIT = "CALL quota_wait('crm', '1 second')"
-COMPLETE = "SELECT quota_complete(id => %s, attempt => %s, result => %s)"
+COMPLETE = "SELECT quota_complete(id => %s, attempt => %s, result => %s, latency => %s)"
 FAIL = """SELECT quota_fail(id => %s, attempt => %s, error => %s, status => %s, headers => %s,
-                           billed => false, retry => %s)"""
+                           billed => false, retry => %s, latency => %s)"""
 
 stopping = False
 
@@ -29,14 +31,14 @@ def stop(*_: object) -> None:
     stopping = True
 
 
-def finish(db: psycopg.Connection[Any], job: dict[str, Any], answer: Answer) -> None:
+def finish(db: psycopg.Connection[Any], job: dict[str, Any], answer: Answer, latency: timedelta) -> None:
     """Records the provider's answer; (id, attempt) proves that the job is still ours."""
     if answer.status == 200:
-        db.execute(COMPLETE, (job["id"], job["attempt"], Jsonb(answer.body)))
+        db.execute(COMPLETE, (job["id"], job["attempt"], Jsonb(answer.body), latency))
         return
     temporary = answer.status in (0, 429) or answer.status >= 500
     db.execute(FAIL, (job["id"], job["attempt"], answer.body["error"], answer.status or None,
-                      Jsonb(answer.headers), temporary))
+                      Jsonb(answer.headers), temporary, latency))
 
 
 def work(db: psycopg.Connection[Any], crm: Crm, name: str) -> None:
@@ -47,7 +49,9 @@ def work(db: psycopg.Connection[Any], crm: Crm, name: str) -> None:
             db.execute(WAIT)
             continue
         key = f"job-{job['id']}-{job['attempt']}"
-        finish(db, job, crm.call(job["tenant"], job["endpoint"], key, job["payload"]))
+        began = time.monotonic()
+        answer = crm.call(job["tenant"], job["endpoint"], key, job["payload"])
+        finish(db, job, answer, timedelta(seconds=time.monotonic() - began))
 
 
 def main() -> None:
