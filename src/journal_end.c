@@ -145,6 +145,7 @@ on_xact(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_PREPARE:
+			/* who only asked, reported, or found nothing to do leaves nothing to do */
 			if (!journal_is_empty() || quota_change_pending())
 				quota_error_prepare();
 			break;

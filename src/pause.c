@@ -36,7 +36,8 @@
  * steady time; both are predicates.  Whoever finds that a pause is over latches that
  * (over_ns), so that it does not come back when the wall clock is set back.  When the
  * wall clock was set forward over its end, it counts as over since it was last seen in
- * force, not since before that.
+ * force, not since before that.  The background worker reckons when it will be wanted by
+ * the clocks of its run, so whoever finds the end calls it.
  *
  * AFTER THE END a pause stays for PAUSE_LINGER_NS: decisions empty the buckets that
  * lie in its scope to what has refilled since (pause_decide.c).
@@ -53,9 +54,14 @@
  *						finds the entry.
  *	load, insert		the inserter's trigger makes the entry; the loader passes ids
  *						that are there.
- *	worker, resume		the row that the worker is writing is not seen by the resume.
- *						The entry is over; the worker finds the row later and deletes it.
- *						If the server crashes before that, the pause is there again.
+ *	worker, resume		The worker has pause_rows_lock() to itself while it writes, until
+ *						its COMMIT, and a resume takes it shared while it deletes, so
+ *						one waits for the other, a moment, and sees what it has done.
+ *						The worker may still write the row of a reported pause between a
+ *						resume and its COMMIT.  The entry is over then; the worker, which
+ *						the COMMIT calls, finds the row of a pause that is over before
+ *						its end, and deletes it.  If the server crashes before that, the
+ *						pause is there again.
  *	table full			entries that have been over long enough make room; then a pause
  *						by hand fails (53400), and a reported one becomes one of the next
  *						wider scope.  The last places are for providers and accounts,
@@ -66,6 +72,7 @@
 #include "common/hashfn.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "worker.h"
 
 /* ---- the table ---- */
 
@@ -261,7 +268,7 @@ pause_make(const PausePlace *place, int64 now_ns)
 	quota_shared->pause_free = p->chain;
 	quota_shared->pauses_used++;
 	p->used = true;
-	p->open = p->reported = p->unwritten = p->told = false;
+	p->open = p->reported = p->unwritten = p->told = p->resumed = false;
 	p->of = place->of;
 	p->owner = place->owner;
 	p->database_slot = place->database_slot;
@@ -363,7 +370,9 @@ pause_is_on(QuotaPause *p, int64 now_ns, TimestampTz wall_us)
 		return true;
 	}
 	end_ns = Max(end_ns, (int64) pg_atomic_read_u64(&p->seen_ns));
-	pg_atomic_compare_exchange_u64(&p->over_ns, &none, (uint64) Max(end_ns, 1));
+	if (pg_atomic_compare_exchange_u64(&p->over_ns, &none, (uint64) Max(end_ns, 1)) &&
+		MyBackendType != B_BG_WORKER)
+		quota_work_due(p->database_slot, now_ns);
 	return false;
 }
 

@@ -187,24 +187,44 @@ tell_end(const Todo *todo)
 	record(todo, PAUSE_TOLD);
 }
 
-/* A pause that was over by that row long ago, and was not prolonged since. */
+/* The row says that the pause was over long ago. */
 static bool
-is_past(TupleTableSlot *row, const Work *w)
+says_past(TupleTableSlot *row, const Work *w)
 {
 	bool		isnull;
 	TimestampTz end_us = DatumGetTimestampTz(slot_getattr(row, PAUSES_LASTS_UNTIL, &isnull));
 	TimestampTz now_us = isnull ? w->wall_us : quota_steady_of(w->now_ns);
-	int64		id = row_int64(row, PAUSES_ID);
-	bool		past = true;
 
 	if (isnull)
 		end_us = DatumGetTimestampTz(slot_getattr(row, PAUSES_UNTIL, &isnull));
-	if (isnull || end_us > now_us - PAUSE_LINGER_NS / QUOTA_NS_PER_US)
-		return false;
+	return !isnull && end_us <= now_us - PAUSE_LINGER_NS / QUOTA_NS_PER_US;
+}
+
+/* The pause of this id, QUOTA_NO_INDEX = there is none; the lock is held. */
+static uint32
+find_entry(int64 id, const Work *w)
+{
+	for (uint32 i = 0; i < (uint32) pause_places(); i++)
+		if (quota_pauses[i].used && quota_pauses[i].id == id &&
+			quota_pauses[i].database_slot == w->database_slot)
+			return i;
+	return QUOTA_NO_INDEX;
+}
+
+/*
+ * The row of a pause that was over long ago and was not prolonged since, or that was
+ * resumed while its row was being written.
+ */
+static bool
+is_past(TupleTableSlot *row, const Work *w)
+{
+	bool		past = says_past(row, w);
+	uint32		index;
+
 	LWLockAcquire(quota_shared->pause_lock, LW_SHARED);
-	for (uint32 i = 0; i < (uint32) pause_places() && past; i++)
-		past = !quota_pauses[i].used || quota_pauses[i].id != id ||
-			quota_pauses[i].database_slot != w->database_slot;
+	index = find_entry(row_int64(row, PAUSES_ID), w);
+	if (index != QUOTA_NO_INDEX)
+		past = quota_pauses[index].resumed;
 	LWLockRelease(quota_shared->pause_lock);
 	return past;
 }
@@ -247,6 +267,7 @@ pause_chore(uint32 database_slot, int64 until_ns)
 	look(w, false);
 	LWLockRelease(quota_shared->pause_lock);
 
+	pause_rows_lock(true);
 	pauses = row_open(QUOTA_REL_PAUSES);
 	for (int i = 0; i < w->n_write; i++)
 		if (!write_row(pauses, &w->todo[i], w))

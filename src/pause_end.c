@@ -72,7 +72,7 @@ end_now(QuotaPause *p, uint64 version)
 	if (p->version != version || pg_atomic_read_u64(&p->over_ns) != 0)
 		return false;
 	pg_atomic_write_u64(&p->over_ns, (uint64) Max(quota_now_ns(), 1));
-	p->told = true;
+	p->told = p->resumed = true;
 	p->unwritten = false;
 	return true;
 }
@@ -95,7 +95,9 @@ pause_commit(uint32 index, int64 id, uint8 act, uint64 version)
 				break;
 			case PAUSE_ENDED:
 				ended = end_now(p, version);
-				quota_work_due(p->database_slot, quota_now_ns() + PAUSE_LINGER_NS);
+				/* a row may have been written that the resume has not seen */
+				quota_work_due(p->database_slot, quota_now_ns() +
+							   (p->reported ? 0 : PAUSE_LINGER_NS));
 				gone = *p;
 				break;
 			case PAUSE_WRITTEN:

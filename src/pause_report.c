@@ -122,7 +122,7 @@ apply(uint32 index, const Report *report, int64 now_ns, TimestampTz wall_us)
 	strlcpy(p->set_by, report->role, sizeof(p->set_by));
 	if (begins)
 	{
-		p->told = false;
+		p->told = p->resumed = false;
 		p->since_us = wall_us;
 		p->since_ns = now_ns;
 		pg_atomic_write_u64(&p->seen_ns, (uint64) now_ns);

@@ -82,6 +82,24 @@ enter(const PausePlace *place, const PauseRow *row, bool *was_there)
 	return index;
 }
 
+/* What of the table may be locked. */
+enum
+{
+	LOCK_LOADING = 1,
+	LOCK_WRITING
+};
+
+/* That lock. */
+static LOCKTAG
+lock_of_rows(int what)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId,
+					   quota_relation(QUOTA_REL_PAUSES), what);
+	return tag;
+}
+
 /* ---- loading ---- */
 
 /* The committed row is in memory. */
@@ -127,8 +145,7 @@ pause_load(void)
 
 	if (pg_atomic_read_u32(read) != 0)
 		return;
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId,
-					   quota_relation(QUOTA_REL_PAUSES), 1);
+	tag = lock_of_rows(LOCK_LOADING);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 	if (pg_atomic_read_u32(read) == 0)
 	{
@@ -137,6 +154,26 @@ pause_load(void)
 		pg_atomic_exchange_u32(read, 1);	/* a full barrier */
 	}
 	LockRelease(&tag, ExclusiveLock, false);
+}
+
+/* ---- writing ---- */
+
+/* See pause_table.h. */
+void
+pause_rows_lock(bool worker)
+{
+	LOCKTAG		tag = lock_of_rows(LOCK_WRITING);
+
+	(void) LockAcquire(&tag, worker ? ExclusiveLock : ShareLock, false, false);
+}
+
+/* See pause_table.h. */
+void
+pause_rows_unlock(void)
+{
+	LOCKTAG		tag = lock_of_rows(LOCK_WRITING);
+
+	LockRelease(&tag, ShareLock, false);
 }
 
 /* ---- triggers ---- */

@@ -239,6 +239,19 @@ end_reported(const PauseScope *scope)
 	return found;
 }
 
+/* All pauses of the scope end with us; whether there was any. */
+static bool
+end_all(const PauseScope *scope)
+{
+	bool		found;
+
+	pause_rows_lock(false);
+	found = end_reported(scope);
+	found |= delete_rows(scope);
+	pause_rows_unlock();
+	return found;
+}
+
 /* Inserts the row of a new pause; its id. */
 static int64
 insert_row(const PauseScope *s, PauseEnd end, const char *reason, TimestampTz until_us)
@@ -312,10 +325,7 @@ quota_pause(PG_FUNCTION_ARGS)
 		? quota_wall_us() + (end.at_us - quota_steady_us()) : end.at_us;
 	pause_load();
 	if (quota_arg_bool(fcinfo, ARG_SHORTEN, "shorten"))
-	{
-		(void) delete_rows(&scope);
-		(void) end_reported(&scope);
-	}
+		(void) end_all(&scope);
 	id = insert_row(&scope, end, reason, until_us);
 	tell("pause", &scope, psprintf("until %s", until_us == DT_NOEND
 								   ? "it is resumed" : timestamptz_to_str(until_us)),
@@ -333,8 +343,7 @@ quota_resume(PG_FUNCTION_ARGS)
 	quota_enter_write("quota_resume()");
 	scope = read_scope(fcinfo, RESUME_SCOPE);
 	pause_load();
-	found = end_reported(&scope);
-	found |= delete_rows(&scope);
+	found = end_all(&scope);
 	if (found)
 		tell("pause_ended", &scope, "resumed", NULL);
 	PG_RETURN_BOOL(found);

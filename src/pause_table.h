@@ -24,6 +24,7 @@ typedef struct QuotaPause
 	bool		reported;		/* by an answer of the provider, else by hand */
 	bool		unwritten;		/* a worker has to write its row */
 	bool		told;			/* that it is over */
+	bool		resumed;		/* before its time */
 	char		of;				/* PauseOf */
 	uint32		chain;			/* next of the same hash, or free */
 	uint32		owner;			/* slot of the provider, or of the database */
@@ -133,6 +134,14 @@ enum PauseColumn
 
 /* The rows have been read; if not yet, by this call.  No lock held; throws. */
 extern void pause_load(void);
+
+/*
+ * Keeps others from writing rows, but those who insert pauses by hand: the worker for as
+ * long as its transaction lasts, a resume until pause_rows_unlock().  No lock held; waits,
+ * can be cancelled, throws.
+ */
+extern void pause_rows_lock(bool worker);
+extern void pause_rows_unlock(void);
 
 /* The background worker updates a row. */
 extern bool pause_is_writing;

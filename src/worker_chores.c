@@ -255,12 +255,13 @@ static const struct
 	Chore		chore;
 	const char *what;
 }			chores[] = {
+	/* first: a crash forgets what has no row yet */
+	{keep_pauses, "keeping pauses"},
 	{load_queue, "loading the queue"},
 	{fail_late_jobs, "failing jobs that were not started in time"},
 	{end_lapsed_jobs, "ending cancelled jobs whose lease is over"},
 	{expire_permits, "expiring permits"},
 	{renew_rules, "applying changed rules"},
-	{keep_pauses, "keeping pauses"},
 	{keep_marks, "logging ahead for slow limits"},
 	{tell_shed, "telling of refused jobs"},
 	{write_events, "writing events"},
