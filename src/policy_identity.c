@@ -85,8 +85,12 @@ policy_identify(QuotaTerm *t, const QuotaCall *call, Oid extension,
 uint32
 quota_name_hash(const char *name)
 {
-	return name == NULL ? 0
-		: Max(hash_bytes((const unsigned char *) name, (int) strlen(name)), 1);
+	uint32		hash;
+
+	if (name == NULL)
+		return 0;
+	hash = hash_bytes((const unsigned char *) name, (int) strlen(name));
+	return hash > 0 ? hash : 1;
 }
 
 /* See policy.h. */
