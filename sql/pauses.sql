@@ -193,7 +193,6 @@ SELECT quota_pause(account => 'nothing');
 SELECT quota_pause('pause', reason => repeat('x', 128));
 SELECT quota_pause('pause') > 0 AS paused;
 UPDATE quota.pauses SET reason = 'other';
-UPDATE quota.pauses SET reason = 'other';
 TRUNCATE quota.pauses;
 BEGIN READ ONLY;
 SELECT quota_pause('pause');
