@@ -92,10 +92,54 @@ SELECT endpoint, t.* FROM told_limits, told_part(endpoint, 0, 1, 1) t WHERE kind
 -- the other one has taken more before, so that its claim is no sooner; with half of it
 -- there again a share grows faster
 SELECT part, t.* FROM unnest('{1,2,3,4}'::int[]) part, told_part('fixed_window 10', 5, part, 6) t;
+
+-- Random calls of three tenants and two classes at limits of every kind, refused for their
+-- own sake or that of others: asked when they are told they are admitted, and of rates a
+-- microsecond before that they are not, if nobody else comes.
+DELETE FROM quota.limits WHERE provider = 'told';
+INSERT INTO quota.tenants (tenant, tier, weight) SELECT 'told_' || n, 'told', n FROM generate_series(1, 3) n;
+INSERT INTO quota.limits (provider, name, endpoint, kind, amount, period, burst, permit_lifetime)
+SELECT 'told', k || ' of ' || a, k || ' of ' || a, k, a, CASE WHEN k <> 'concurrency' THEN interval '3 s' END,
+	CASE k WHEN 'token_bucket' THEN a END, '4 s'
+FROM unnest('{token_bucket,leaky_bucket,fixed_window,sliding_window,concurrency}'::text[]) k, unnest('{2,5,12}'::int[]) a;
+UPDATE quota.classes SET headroom = 0.25 WHERE class = 'batch';
+CREATE TYPE told_counts AS (calls int, refused int, early int, late int);
+-- so many calls; of those that are refused some come again when they are told
+CREATE FUNCTION told_random(endpoint text, most int, calls int) RETURNS told_counts LANGUAGE plpgsql AS $$
+DECLARE
+	r told_counts := (calls, 0, 0, 0);
+	d quota_decision;
+	t text;
+	c text;
+	n int;
+	told timestamptz;
+BEGIN
+	PERFORM setseed(0.5);
+	FOR i IN 1 .. calls LOOP
+		PERFORM quota_clock_advance(random() ^ 3 * interval '1 s');
+		t := 'told_' || 1 + floor(random() * 3);
+		c := CASE WHEN random() < 0.2 THEN 'batch' ELSE 'event' END;
+		n := 1 + floor(random() ^ 4 * most);
+		d := quota_acquire(t, 'told', endpoint, n, class => c);
+		CONTINUE WHEN d.admitted OR random() < 0.7;
+		told := (d.exhausted -> 0 ->> 'not_before')::timestamptz;
+		CONTINUE WHEN told IS NULL;		-- never so many at once
+		r.refused := r.refused + 1;
+		PERFORM quota_clock_advance(told - quota_clock() - interval '1 us');
+		r.late := r.late + (quota_peek(t, 'told', endpoint, n, class => c)).admitted::int;
+		PERFORM quota_clock_advance('1 us');
+		r.early := r.early + (NOT (quota_acquire(t, 'told', endpoint, n, class => c)).admitted)::int;
+	END LOOP;
+	RETURN r;
+END $$;
+SELECT endpoint, t.refused > 50 AS refused, t.early, CASE WHEN kind <> 'concurrency' THEN t.late END AS late
+FROM told_limits, told_random(endpoint, amount::int, 1000) t;
+UPDATE quota.classes SET headroom = 0.1 WHERE class = 'batch';
 DELETE FROM quota.limits WHERE provider = 'told';
 DELETE FROM quota.tenants WHERE tier = 'told';
 DELETE FROM quota.tiers WHERE tier = 'told';
 DELETE FROM quota.providers WHERE provider = 'told';
-DROP FUNCTION told, told_part;
+DROP FUNCTION told, told_part, told_random;
+DROP TYPE told_counts;
 DROP VIEW told_limits;
 SELECT quota_clock_set(NULL);

@@ -253,14 +253,6 @@ wall_of(int64 at_ns, int64 now_ns, TimestampTz wall_us)
 	return wall_us + quota_us_up(at_ns - now_ns);
 }
 
-/* When a concurrency or allowance bucket can first have more room. */
-static int64
-first_room(const QuotaBucket *b, int64 now_ns)
-{
-	return now_ns < b->unknown_until_ns ? b->unknown_until_ns
-		: permit_bucket_first_end(b);
-}
-
 /* Until when n calls exceed a rate. */
 static void
 wait_for_rate(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
@@ -303,6 +295,31 @@ wait_for_allowance(const QuotaBucket *b, TermState *s, int n, int64 now_ns,
 	}
 }
 
+/*
+ * The same for calls in flight: until enough of them have ended, at the latest.  A job
+ * looks again when the first has.
+ */
+static void
+wait_for_flight(const QuotaTerm *term, const QuotaAsk *ask, TermState *s, int n,
+				int64 now_ns)
+{
+	const QuotaBucket *b = &quota_buckets[s->bucket];
+	int64		missing = s->cost * n + s->leave - (b->capacity - b->used);
+
+	s->may_end_sooner = true;
+	s->wake_ns = s->until_ns;
+	if (!ask->is_job && ask->batch != QUOTA_BATCH_NEXT)
+		s->wake_ns = Max(s->wake_ns, floor_flight_until(term, s, now_ns));
+	if (s->level - s->leave >= s->cost * n)
+		return;
+	if (now_ns < b->unknown_until_ns)
+		s->wake_ns = Max(s->wake_ns, b->unknown_until_ns);
+	if (ask->is_job && missing > 0)
+		s->wake_ns = Max(s->wake_ns, permit_bucket_first_end(b));
+	else if (missing > 0)
+		s->wake_ns = Max(s->wake_ns, permit_bucket_end_of(b, missing));
+}
+
 /* So many calls never fit at once, whatever is used of an adaptive limit. */
 static bool
 is_never(const QuotaTerm *term, int64 cost, int n)
@@ -337,13 +354,8 @@ explain_refusal(const QuotaPlan *plan, const QuotaTerm *term,
 	else if (term->kind == QUOTA_CONCURRENCY)
 	{
 		s->reason = QUOTA_CONCURRENCY_LIMITED;
-		if (!never && s->level - s->leave < s->cost * n)
-			s->wake_ns = first_room(b, now_ns);
-		else if (!never)
-			s->wake_ns = s->until_ns;
 		if (!never)
-			s->wake_ns = Max(s->wake_ns, s->until_ns);
-		s->may_end_sooner = !never;
+			wait_for_flight(term, ask, s, n, now_ns);
 	}
 	else if (never)
 		s->reason = QUOTA_QUOTA_EXHAUSTED;

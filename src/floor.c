@@ -350,6 +350,18 @@ floor_wait(const QuotaPlan *plan, const QuotaTerm *term, const QuotaAsk *ask,
 	return from_ns > now_ns ? Max(wait_ns, from_ns - now_ns) : wait_ns;
 }
 
+/* See floor.h. */
+int64
+floor_flight_until(const QuotaTerm *term, const TermState *s, int64 now_ns)
+{
+	const QuotaBucket *b = &quota_buckets[s->bucket];
+
+	if (!is_shared_out(term, s))
+		return PG_INT64_MIN;
+	return portion_flight_until(&b->portions, portion_at(s->portion), &s->stand,
+								&b->portion_rules, now_ns);
+}
+
 /* A call refused by this wants its share of what refused it. */
 static bool
 wants_share(QuotaReason reason)

@@ -27,6 +27,8 @@ extern int64 floor_leave_over(const QuotaPlan *plan, const QuotaTerm *term,
 extern int64 floor_wait(const QuotaPlan *plan, const QuotaTerm *term,
 						const QuotaAsk *ask, const TermState *s, int n,
 						int64 now_ns, TimestampTz wall_us);
+/* When others keep n calls of concurrency no more, at the latest; floor_look() has looked. */
+extern int64 floor_flight_until(const QuotaTerm *term, const TermState *s, int64 now_ns);
 /* The calls were refused: by what others go. */
 extern void floor_refused(const QuotaPlan *plan, const TermState *states,
 						  int n, int64 now_ns);

@@ -21,6 +21,11 @@ extern void permit_bucket_expire(uint32 bucket, int64 now_ns);
 /* Takes everything off a bucket whose period has rolled over. */
 extern void permit_bucket_roll(uint32 bucket);
 extern int64 permit_bucket_first_end(const QuotaBucket *bucket);
+/*
+ * When so many units in flight have ended, at the latest: exact of up to 256 parts;
+ * QUOTA_NEVER when there are less.
+ */
+extern int64 permit_bucket_end_of(const QuotaBucket *bucket, int64 units);
 
 /*
  * A new OPEN permit without parts, in the journal's chain; QUOTA_NO_INDEX when

@@ -158,6 +158,13 @@ extern PortionStand portion_flight_stand(const Portions *ps, const Portion *p,
 										 const PortionRules *rules,
 										 int64_t capacity, int64_t cost,
 										 int64_t n, int64_t now_ns);
+/*
+ * When nobody else has a claim any more, if who stands so has to wait for claims at
+ * all: any of them may be before it by then, as calls end.  INT64_MIN = it has not.
+ */
+extern int64_t portion_flight_until(const Portions *ps, const Portion *p,
+									const PortionStand *s, const PortionRules *rules,
+									int64_t now_ns);
 extern void portion_flight_refuse(Portions *ps, Portion *p,
 								  int64_t weight_milli, int64_t units,
 								  int64_t now_ns);

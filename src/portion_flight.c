@@ -39,6 +39,19 @@ portion_flight_stand(const Portions *ps, const Portion *p, int64_t weight_milli,
 	return s;
 }
 
+/* See portion.h. */
+int64_t
+portion_flight_until(const Portions *ps, const Portion *p, const PortionStand *s,
+					 const PortionRules *rules, int64_t now_ns)
+{
+	const Portion *all = ps->claims;
+	int64_t		own = p != NULL && p->claims ? p->claim : 0;
+
+	if (!s->over || rules->reserve == 0 || all == NULL || all->sum <= own)
+		return INT64_MIN;
+	return (all->lasting > 0 ? now_ns : all->newest_ns) + rules->window_ns;
+}
+
 /* Its turn, by what it has in flight. */
 static void
 set_flight(Portion *p, int64_t in_flight)
