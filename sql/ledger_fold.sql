@@ -111,6 +111,26 @@ CALL spend('fold_b', 1);
 CALL await('count(*) > 9 FROM periods');
 SELECT * FROM periods WHERE limit_name = 'own' AND period_end > '2026-08-01';
 
+-- a limit that is deleted has no calendar any more: what is over of it is closed when it
+-- has been made again, and used; not while a hold is open
+SELECT permit AS p FROM quota_hold('fold_b', 'fold', 'credit', 5) \gset
+\set VERBOSITY terse
+DELETE FROM quota.limits WHERE provider = 'fold' AND name = 'own';
+\set VERBOSITY default
+SELECT quota_settle(:p);
+CREATE TEMP TABLE kept AS SELECT * FROM quota.limits WHERE provider = 'fold' AND name = 'own';
+DELETE FROM quota.limits WHERE provider = 'fold' AND name = 'own';
+SELECT quota_clock_set('2026-09-20 12:00:00+00');
+CALL spend('fold_b', 1);
+CALL await($$count(*) > 0 FROM periods WHERE limit_name = 'all' AND period_start = '2026-08-15'$$);
+SELECT count(*) FROM periods WHERE limit_name = 'own' AND period_end > '2026-08-15';
+SELECT * FROM quota_audit();
+INSERT INTO quota.limits SELECT * FROM kept;
+CALL spend('fold_b', 1);
+CALL await($$count(*) > 0 FROM periods WHERE limit_name = 'own' AND period_end > '2026-08-15'$$);
+SELECT * FROM periods WHERE limit_name = 'own' AND period_end > '2026-08-15';
+SELECT * FROM quota_audit();
+
 -- rows are final, and without the worker nobody misses them
 UPDATE quota.ledger_periods SET amount = 0;
 DELETE FROM quota.ledger_periods;
@@ -126,6 +146,7 @@ ROLLBACK;
 INSERT INTO quota.ledger_periods SELECT * FROM quota.ledger_periods LIMIT 1;
 \set VERBOSITY default
 
+DROP TABLE kept;
 DROP VIEW folds, periods;
 DROP FUNCTION balances;
 DROP PROCEDURE await;

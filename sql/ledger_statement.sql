@@ -139,6 +139,18 @@ SET ROLE statement_user;
 SELECT count(*) > 0 FROM quota.statement WHERE tenant = 'stm_a';
 SELECT count(*) > 0 FROM quota.statement_periods WHERE tenant = 'stm_a';
 RESET ROLE;
+-- a view of one's own over them needs no right but to itself, and who may use no schema
+-- but his own asks for amounts as everybody may, by quota_balance
+REVOKE ALL ON quota.statement, quota.statement_periods FROM statement_user;
+REVOKE ALL ON SCHEMA quota FROM statement_user;
+CREATE VIEW mine AS SELECT limit_name, opening FROM quota.statement_periods WHERE tenant = 'stm_a' AND NOT closed;
+GRANT SELECT ON mine TO statement_user;
+SET ROLE statement_user;
+SELECT * FROM mine;
+SELECT quota.account_amount('00000000-0000-0000-0000-000000000001');
+SELECT limit_name, amount FROM quota_balance('stm_a', 'stm') WHERE limit_name = 'own';
+RESET ROLE;
+DROP VIEW mine;
 DROP OWNED BY statement_user;
 DROP ROLE statement_user;
 DROP VIEW periods, own;

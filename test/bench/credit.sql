@@ -64,3 +64,40 @@ BEGIN
     END LOOP;
     ms = round((SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY t) FROM unnest(took) t)::numeric, 3);
 END $$;
+
+-- Gives each tenant an account with three entries for each round, folded.
+CREATE PROCEDURE credit_tenants(rounds int) LANGUAGE plpgsql AS $$
+DECLARE
+    who text;
+    n int = 0;
+BEGIN
+    FOR round IN 1 .. rounds LOOP
+        FOR who IN SELECT tenant FROM quota.tenants LOOP
+            PERFORM quota_settle(permit, units => '{"credit": 9}') FROM quota_acquire(who, 'credit');
+            PERFORM quota_grant(who, 'credit', 'credits', 5);
+            n = n + 1;
+            IF n % 1000 = 0 THEN COMMIT; END IF;
+        END LOOP;
+        COMMIT;
+    END LOOP;
+    LOOP
+        EXIT WHEN (SELECT count(DISTINCT account) FROM quota.ledger_folds) = (SELECT count(DISTINCT account) FROM quota.ledger);
+        PERFORM pg_sleep(0.2);
+        COMMIT;
+    END LOOP;
+END $$;
+
+-- The median of the milliseconds that a query takes.
+CREATE PROCEDURE credit_time(times int, query text, INOUT ms numeric = NULL) LANGUAGE plpgsql AS $$
+DECLARE
+    took numeric[];
+    start timestamptz;
+BEGIN
+    EXECUTE query;
+    FOR i IN 1 .. times LOOP
+        start = clock_timestamp();
+        EXECUTE query;
+        took = took || extract(epoch FROM clock_timestamp() - start) * 1000;
+    END LOOP;
+    ms = round((SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY t) FROM unnest(took) t)::numeric, 3);
+END $$;

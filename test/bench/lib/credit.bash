@@ -21,7 +21,15 @@ dead_rows() {
 	sql -d credit -c "SELECT pg_stat_force_next_flush()" >/dev/null
 	sql -d credit -F ' ' -c "
 		SELECT '    ' || relid::regclass, 'inserted ' || n_tup_ins, 'updated ' || n_tup_upd, 'deleted ' || n_tup_del, 'dead ' || n_dead_tup
-		FROM pg_stat_user_tables WHERE relid = ANY ('{quota.ledger,quota.holds,quota.ledger_folds,row_account}'::regclass[]) ORDER BY relid::regclass::text"
+		FROM pg_stat_user_tables WHERE relid = ANY ('{quota.ledger,quota.holds,quota.ledger_folds,row_account,row_entry}'::regclass[]) ORDER BY relid::regclass::text"
+}
+
+# $1 = name, $2 = who measures pairs of 8 clients: bytes of WAL for each pair
+wal_of_pairs() {
+	local before pairs
+	before=$(sql -d credit -c "SELECT pg_current_wal_insert_lsn()")
+	pairs=$("$2" 8 | cut -d ' ' -f 2)
+	fact "WAL of a pair" "$1" "$(sql -d credit -c "SELECT (pg_current_wal_insert_lsn() - '$before') / $pairs")" bytes
 }
 
 part_credit() {
@@ -33,6 +41,10 @@ part_credit() {
 			"hold_and_settle $n=quota" "row_balance $n=balance in a row"
 	done
 	target "hold + settle on one account, 32 clients, against the balance row" credit_32 quota "balance in a row" 8
+	quietly sql -d postgres -c CHECKPOINT	# so that neither side pays for whole pages alone
+	wal_of_pairs quota measure_hold_and_settle
+	quietly sql -d postgres -c CHECKPOINT
+	wal_of_pairs "balance in a row" measure_row_balance
 	dead_rows
 	echo "    audit: $(sql -d credit -c 'SELECT count(*) FROM quota_audit()') problems"
 	drop_databases credit
@@ -53,4 +65,25 @@ part_balance() {
 		quietly sql -d credit -c "INSERT INTO quota.ledger_folds TABLE kept ON CONFLICT DO NOTHING" -c "DROP TABLE kept"
 	done
 	drop_databases credit
+}
+
+# $1 = how often, $2 = a query: the median of its times
+median_ms() {
+	sql -d statements -c "CALL credit_time($1, \$query\$ $2 \$query\$)"
+}
+
+# What became of the allowances of many tenants, each with 24 entries.
+part_statements() {
+	local sums="SELECT count(*), sum(closing) FROM quota.statement_periods"
+	need_database statements "$many_tenants"
+	quietly sql -d statements -f $bench/credit.sql
+	quietly sql -d statements -c "CALL credit_tenants(8)"
+	quietly sql -d statements -c "VACUUM ANALYZE"
+	echo
+	fact "statements of $many_tenants tenants" "periods of all" "$(median_ms 3 "$sums")" ms
+	fact "statements of $many_tenants tenants" "periods of one" "$(median_ms 5 "$sums WHERE tenant = 'tenant 77'")" ms
+	fact "statements of $many_tenants tenants" "entries of one" \
+		"$(median_ms 5 "SELECT count(*), max(balance) FROM quota.statement WHERE tenant = 'tenant 77'")" ms
+	fact "statements of $many_tenants tenants" "balance of one" "$(median_ms 21 "SELECT * FROM quota_balance('tenant 77', 'credit')")" ms
+	drop_databases statements
 }
