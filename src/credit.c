@@ -292,12 +292,20 @@ credit_lose(int64 permit)
 	HoldRow		hold;
 	HoldOutcome outcome = hold_delete(permit, &hold);
 	RowTable   *ledger;
+	List	   *held;
 	ListCell   *cell;
 
 	if (outcome != HOLD_TAKEN)
 		return outcome;
 	ledger = row_open(QUOTA_REL_LEDGER);
-	foreach(cell, credit_held(ledger, permit, hold.created_at))
+	held = credit_held(ledger, permit, hold.created_at);
+	if (held == NIL)			/* a restore may bring the hold first */
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("hold %lld has no entries", (long long) permit),
+				 errdetail("No entry of kind \"hold\" in quota.ledger bears its permit and created_at."),
+				 errhint("If the database is being restored, they come with the rest of it.")));
+	foreach(cell, held)
 	{
 		LedgerEntry *entry = lfirst(cell);
 		int64		returns = hold.refund ? entry->amount : 0;

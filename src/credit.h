@@ -142,7 +142,7 @@ extern bool credit_give_back(int64 permit, int32 n, bool marked);
 
 /*
  * Resolves a hold that is lost, as it said when it was opened: its credits return, or
- * stay spent.
+ * stay spent.  Throws 55000 when its entries are not there.
  */
 extern HoldOutcome credit_lose(int64 permit);
 

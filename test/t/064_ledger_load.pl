@@ -226,6 +226,26 @@ foreach my $table ('ledger_folds', 'ledger_periods')
 			HAVING sum(l.amount) = p.posted + p.held AND sum(l.held) = p.held)}),
 		'0', 'and periods have what entries of theirs come to');
 }
+
+# ---- a restore brings a hold that is over before its entries ----
+
+value(q{INSERT INTO quota.holds (permit, tenant, provider, calls, created_at, expires_at)
+	SELECT 4711, 'other', 'p', 1, quota_clock() - interval '1 h', quota_clock() - interval '1 min'});
+my $from = -s $node->logfile;
+wait_until('the worker', sub {
+	clock_advance($node, '11 s');
+	slurp_file($node->logfile, $from) =~ /WARNING:  could not resolve hold 4711/
+});
+is(value('SELECT count(*) FROM quota.holds WHERE permit = 4711'), '1', 'a hold without entries stays open');
+value(q{INSERT INTO quota.ledger (account, provider, limit_name, tenant, unit, kind, amount, held, permit, charged_at, created_at, xid)
+	SELECT '00000000-0000-0000-0000-000000004711', 'p', 'credits', 'other', 'credit', 'hold', 5, 5, permit, created_at, created_at, '1'
+	FROM quota.holds WHERE permit = 4711});
+wait_until('the worker', sub {
+	clock_advance($node, '11 s');
+	value('SELECT count(*) FROM quota.holds WHERE permit = 4711') eq '0'
+});
+is(value("SELECT string_agg(kind || ' ' || amount, ', ' ORDER BY id) FROM quota.ledger WHERE permit = 4711"), 'hold 5, expire 0', 'until they are there');
+is(value("SELECT string_agg(a::text, ', ') FROM quota_audit() a"), '', 'and the audit finds nothing');
 $node->stop;
 
 # ---- promotion ----
@@ -238,6 +258,8 @@ $primary->safe_psql('postgres', q{
 		WHILE pg_is_in_recovery() LOOP
 			COMMIT;
 		END LOOP;
+		-- one that began in recovery stays read only
+		COMMIT;
 		FOR i IN 1 .. n LOOP
 			admitted := admitted + (quota_hold('t', 'p', 'credit', 10, '1 h')).granted;
 			IF i % 5 = 0 THEN

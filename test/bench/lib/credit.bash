@@ -24,14 +24,6 @@ dead_rows() {
 		FROM pg_stat_user_tables WHERE relid = ANY ('{quota.ledger,quota.holds,quota.ledger_folds,row_account,row_entry}'::regclass[]) ORDER BY relid::regclass::text"
 }
 
-# $1 = name, $2 = who measures pairs of 8 clients: bytes of WAL for each pair
-wal_of_pairs() {
-	local before pairs
-	before=$(sql -d credit -c "SELECT pg_current_wal_insert_lsn()")
-	pairs=$("$2" 8 | cut -d ' ' -f 2)
-	fact "WAL of a pair" "$1" "$(sql -d credit -c "SELECT (pg_current_wal_insert_lsn() - '$before') / $pairs")" bytes
-}
-
 part_credit() {
 	local n
 	need_database credit 10
@@ -41,10 +33,6 @@ part_credit() {
 			"hold_and_settle $n=quota" "row_balance $n=balance in a row"
 	done
 	target "hold + settle on one account, 32 clients, against the balance row" credit_32 quota "balance in a row" 8
-	quietly sql -d postgres -c CHECKPOINT	# so that neither side pays for whole pages alone
-	wal_of_pairs quota measure_hold_and_settle
-	quietly sql -d postgres -c CHECKPOINT
-	wal_of_pairs "balance in a row" measure_row_balance
 	dead_rows
 	echo "    audit: $(sql -d credit -c 'SELECT count(*) FROM quota_audit()') problems"
 	drop_databases credit
