@@ -15,7 +15,7 @@ PGFILEDESC = "quota - who may spend the next scarce unit"
 OBJS       = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 
 # Files without server headers, which test/unit links without a server
-PURE       = $(wildcard src/adaptive.c src/breaker.c src/bucket.c src/bucket_rate.c src/class_order.c src/fair.c src/feedback.c src/feedback_limit.c src/feedback_name.c src/feedback_read.c src/http_date.c src/http_list.c src/http_value.c src/latency.c src/match.c src/meter.c src/pace.c src/paced.c src/portion.c src/portion_active.c src/portion_claims.c src/portion_flight.c src/portion_wait.c src/position.c src/retry_budget.c src/sliding.c src/window.c)
+PURE       = $(wildcard src/adaptive.c src/breaker.c src/bucket.c src/bucket_rate.c src/class_order.c src/expiring.c src/fair.c src/feedback.c src/feedback_limit.c src/feedback_name.c src/feedback_read.c src/http_date.c src/http_list.c src/http_value.c src/latency.c src/match.c src/meter.c src/pace.c src/paced.c src/portion.c src/portion_active.c src/portion_claims.c src/portion_flight.c src/portion_wait.c src/position.c src/retry_budget.c src/sliding.c src/window.c)
 
 # The install script is written by topic; upgrade scripts are kept as they are
 INSTALL_SQL = $(sort $(wildcard sql/install/*.sql))

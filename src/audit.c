@@ -47,6 +47,9 @@ typedef struct Counter
 	int64		held;
 	int64		loose;
 	int64		linked;			/* sum of the parts in flight or held */
+	bool		lapses;			/* lost holds count as not spent of grants */
+	int64		gone;			/* of those that had expired at */
+	int64		seen_us;
 	int64		start_us;
 	int64		end_us;
 } Counter;
@@ -104,6 +107,9 @@ read_counter(uint32 index, Counter *c)
 	c->held = b->held;
 	c->loose = b->loose;
 	c->linked = quota_is_rate(b->kind) ? 0 : sum_of_parts(b);
+	c->lapses = b->lapsed > 0;
+	c->gone = credit_grants_gone(b, b->seen_us);
+	c->seen_us = b->seen_us;
 	c->start_us = b->period_start_us;
 	c->end_us = b->period_end_us;
 }
@@ -147,6 +153,7 @@ unchanged(const Counter *c)
 		read_counter(c->bucket, &now);
 	LWLockRelease(&quota_slots[c->slot].lock);
 	return there && now.settled && now.used == c->used && now.loose == c->loose &&
+		now.gone == c->gone && now.seen_us == c->seen_us &&
 		now.start_us == c->start_us && now.end_us == c->end_us;
 }
 
@@ -233,6 +240,26 @@ check_entries(ReturnSetInfo *result, Counter *c, const Account *account,
 			   "units held differ from the entries of the period", sum.held, c->loose);
 }
 
+/* Compares what is gone of its grants with its entries. */
+static void
+check_grants(ReturnSetInfo *result, Counter *c, const Account *account)
+{
+	int64		gone = 0;
+
+	for (int i = 0; i < AUDIT_TRIES; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (account)
+			gone = ledger_grants_gone(ledger_grants(account->account, c->start_us,
+													c->end_us, LEDGER_ALL_XIDS),
+									  c->seen_us);
+		if (gone == c->gone || !unchanged(c))
+			return;
+	}
+	report(result, "counter differs", c,
+		   "units of expired grants differ from what entries leave of them", gone, c->gone);
+}
+
 /* Accounts of the ledger by the key of their bucket. */
 static HTAB *
 read_accounts(void)
@@ -290,8 +317,13 @@ check_counters(ReturnSetInfo *result, bool full)
 
 		check_parts(result, c);
 		if (c->kind == QUOTA_ALLOWANCE && c->settled)
-			check_entries(result, c, hash_search(accounts, &c->key, HASH_FIND,
-												 NULL), full);
+		{
+			const Account *account = hash_search(accounts, &c->key, HASH_FIND, NULL);
+
+			check_entries(result, c, account, full);
+			if (!c->lapses)
+				check_grants(result, c, account);
+		}
 	}
 	hash_destroy(accounts);
 	pfree(counters);

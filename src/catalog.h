@@ -43,6 +43,9 @@ typedef enum QuotaRelation
 	QUOTA_REL_LEDGER_PKEY,		/* (id) */
 	QUOTA_REL_LEDGER_PERMIT,	/* (permit) */
 	QUOTA_REL_LEDGER_ORDER,		/* (account, xid) */
+	QUOTA_REL_LEDGER_EXPIRING,	/* (account, charged_at) where it expires */
+	QUOTA_REL_EXPIRED,
+	QUOTA_REL_EXPIRED_PKEY,		/* (entry) */
 	QUOTA_REL_FOLDED,			/* a sequence */
 	QUOTA_REL_FOLDS,
 	QUOTA_REL_FOLDS_PKEY,		/* (account, upto) */

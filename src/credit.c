@@ -39,18 +39,6 @@ credit_make_durable(void)
 						  PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 }
 
-/* An instant of now within the period that a part was charged in. */
-static TimestampTz
-charge_time(const QuotaPart *part, TimestampTz wall_us)
-{
-	const QuotaBucket *b = &quota_buckets[part->bucket];
-
-	if (b->period_start_us != part->period_us ||
-		wall_us < b->period_start_us || wall_us >= b->period_end_us)
-		return part->period_us;
-	return wall_us;
-}
-
 /* The term that the part was charged for; NULL = none. */
 static const QuotaTerm *
 term_of_part(const QuotaPlan *plan, const QuotaPart *part)
@@ -70,7 +58,6 @@ static int
 collect_parts(const QuotaPlan *plan, int64 permit, LedgerEntry *entries,
 			  int32 *calls, int64 *expires_ns)
 {
-	TimestampTz wall_us = quota_wall_us();
 	uint32		index = permit_lock(permit, MyDatabaseId,
 									quota_catalog()->extension);
 	int			n = 0;
@@ -94,7 +81,7 @@ collect_parts(const QuotaPlan *plan, int64 permit, LedgerEntry *entries,
 		entry->unit = term->unit;
 		entry->amount = part->amount;
 		entry->held = part->amount;
-		entry->charged_at = charge_time(part, wall_us);
+		entry->charged_at = part->charged_us;
 		entry->period_start = part->period_us;
 		entry->allowance = quota_term_binds(term) ? term->capacity : -1;
 		n++;

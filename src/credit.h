@@ -57,6 +57,13 @@ extern LedgerHorizon ledger_look(QuotaSlot *database_slot);
 extern void ledger_close(const uint8 *account, const CreditLimit *limit,
 						 const LedgerHorizon *horizon);
 
+/* ---- ledger_expire.c ---- */
+
+/* Writes rows of grants that have expired by the horizon.  True: there are more. */
+extern bool ledger_expire(QuotaSlot *slot, const LedgerHorizon *horizon);
+/* When the next one expires that may need one; DT_NOEND. */
+extern TimestampTz ledger_expires_next(const QuotaSlot *slot);
+
 /* ---- credit_counter.c ---- */
 
 /* Units that one period of an account may use, or be given, in total. */
@@ -99,6 +106,59 @@ extern void credit_check_range(const LedgerEntry *entry);
  */
 extern uint32 credit_lock_ready(const QuotaTerm *term);
 extern void credit_unlock(uint32 bucket);
+
+/* Would diff more units leave the account's range?  Lock held. */
+extern bool credit_leaves_range(const QuotaBucket *b, int64 diff);
+/* 22003; no lock held. */
+pg_noreturn extern void credit_error_range(const LedgerEntry *entry);
+
+/*
+ * ---- credit_grant.c: lock held, and never throwing, but for the last ----
+ *
+ * The instant that what is charged now counts at.
+ */
+extern TimestampTz credit_instant(QuotaBucket *b, TimestampTz wall_us);
+
+/* What is charged at the instant is of the bucket's period. */
+static inline bool
+credit_is_current(const QuotaBucket *b, TimestampTz at_us)
+{
+	return at_us >= b->period_start_us && at_us < b->period_end_us;
+}
+
+/*
+ * n more units are used (< 0: fewer), which count at the instant, of its period;
+ * DT_NOBEGIN: nothing was used at any.
+ */
+extern void credit_count(QuotaBucket *b, TimestampTz at_us, int64 n);
+/* The same of lost holds; and none is known any more. */
+extern void credit_count_lapsed(QuotaBucket *b, TimestampTz at_us, int64 n);
+extern void credit_clear_lapsed(QuotaBucket *b);
+
+/* What is gone of its grants by now. */
+extern int64 credit_grants_gone(const QuotaBucket *b, TimestampTz wall_us);
+/* Brings b->gone to now. */
+extern void credit_grants_look(QuotaBucket *b, TimestampTz wall_us);
+
+/* Units of grants that expire next, if they are not used by then. */
+typedef struct CreditExpiring
+{
+	int64		units;			/* 0 = there are none */
+	TimestampTz until_us;
+} CreditExpiring;
+extern CreditExpiring credit_grants_next(const QuotaBucket *b);
+
+/* One more; false when the table is full. */
+extern bool credit_grant_add(QuotaBucket *b, const Expiring *grant);
+/* The grant of that instant is given, or was rolled back. */
+extern void credit_grant_end(QuotaBucket *b, TimestampTz grant_us, bool commit);
+extern void credit_grants_drop(QuotaBucket *b);
+
+/*
+ * As credit_charge() for the entry of a grant that expires, which learns when it
+ * counts.  No lock held; throws 22023, 53400, 22003.
+ */
+extern void credit_charge_grant(LedgerEntry *entry, const QuotaTerm *term);
 
 /* ---- credit.c ---- */
 
@@ -175,7 +235,7 @@ extern bool credit_settled_alike(int64 permit, bool billed, const QuotaUnits *un
  */
 extern void credit_look_again(QuotaBucket *b, bool all);
 /* Units of a lost hold are no longer used, nor lapsed. */
-extern void credit_lapse_settle(QuotaBucket *b, int64 n);
+extern void credit_lapse_settle(QuotaBucket *b, int64 n, TimestampTz at_us);
 /* What has lapsed is to be read before the bucket refuses. */
 extern bool credit_lapse_due(const QuotaBucket *b, int64 now_ns);
 /* Reads it, if it is due still.  No lock held; throws.  The caller decides again. */

@@ -132,21 +132,27 @@ begin_load(uint32 index, const QuotaTerm *term)
 	return load;
 }
 
-/*
- * The period the account is in, and what its entries of it come to.  Throws when that
- * can't be known now.
- */
-static LedgerSum
-load_sum(const QuotaTerm *term, int64 *start_us, int64 *end_us)
+/* What rows say of an account. */
+typedef struct Loaded
+{
+	TimestampTz newest_us;		/* its latest entry */
+	int64		start_us;		/* the period it is in */
+	int64		end_us;
+	LedgerSum	sum;			/* of that */
+	LedgerGrants *grants;
+	TimestampTz seen_us;		/* one of them had expired then */
+} Loaded;
+
+/* Reads it.  Throws when that can't be known now. */
+static Loaded
+read_account(const QuotaTerm *term)
 {
 	bool		open = false;
-	TimestampTz newest_us = ledger_newest(term->account, &open);
+	Loaded		l = {.newest_us = ledger_newest(term->account, &open)};
 	TimestampTz now_us = quota_wall_us();
-	LedgerSum	sum;
 
-	calendar_period(&term->calendar, Max(now_us, newest_us), start_us, end_us);
-	sum = ledger_sum(term->account, *start_us, *end_us, LEDGER_ALL_XIDS,
-					 &open);
+	calendar_period(&term->calendar, Max(now_us, l.newest_us), &l.start_us, &l.end_us);
+	l.sum = ledger_sum(term->account, l.start_us, l.end_us, LEDGER_ALL_XIDS, &open);
 	if (open)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
@@ -154,7 +160,51 @@ load_sum(const QuotaTerm *term, int64 *start_us, int64 *end_us)
 						term->name),
 				 errdetail("A transaction that inserted entries into quota.ledger directly has not ended."),
 				 errhint("Try again when the restore has finished.")));
-	return sum;
+	l.grants = ledger_grants(term->account, l.start_us, l.end_us, LEDGER_ALL_XIDS);
+	l.seen_us = ledger_grants_seen(l.grants);
+	return l;
+}
+
+/* The bucket gets the grants that were read; false when the table is full. */
+static bool
+set_grants(QuotaBucket *b, const Loaded *l)
+{
+	TimestampTz seen_us = Max(Max(b->seen_us, l->newest_us), l->seen_us);
+
+	credit_grants_drop(b);
+	for (int i = 0; i < l->grants->n; i++)
+		if (!credit_grant_add(b, &l->grants->grant[i]))
+			return false;
+	/* the first charge may be at the start */
+	b->seen_us = Min(Max(seen_us, l->start_us - 1), l->end_us - 1);
+	return true;
+}
+
+/* The bucket, LOADING by us, has what was read; false when its grants do not fit. */
+static bool
+make_ready(QuotaBucket *b, QuotaSlot *slot, const QuotaTerm *term, const Loaded *l)
+{
+	bool		fits;
+
+	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	b->used = l->sum.used;
+	/* after a restart open permits may be there, and linked */
+	b->loose = l->sum.held - b->held;
+	b->overdue = 0;
+	b->shadow_used = 0;
+	b->period_start_us = l->start_us;
+	b->period_end_us = l->end_us;
+	b->calendar = term->calendar.id;
+	b->lapsed = 0;
+	credit_look_again(b, true);
+	fits = set_grants(b, l);
+	if (fits)
+	{
+		b->load = QUOTA_LOAD_READY;
+		journal_loaded();
+	}
+	LWLockRelease(&slot->lock);
+	return fits;
 }
 
 /*
@@ -167,9 +217,7 @@ load_or_wait(uint32 index, const QuotaTerm *term)
 	QuotaSlot  *slot = &quota_slots[term->slot];
 	QuotaBucket *b = &quota_buckets[index];
 	QuotaLoad	load;
-	int64		start_us;
-	int64		end_us;
-	LedgerSum	sum;
+	Loaded		l;
 
 	/* before others can wait for us, lest we wait for them */
 	ledger_take_locks();
@@ -178,21 +226,10 @@ load_or_wait(uint32 index, const QuotaTerm *term)
 		wait_loaded(index, term);
 	if (load != QUOTA_LOAD_EMPTY)
 		return;
-	sum = load_sum(term, &start_us, &end_us);
-
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	b->used = sum.used;
-	b->loose = sum.held;
-	b->overdue = 0;
-	b->shadow_used = 0;
-	b->period_start_us = start_us;
-	b->period_end_us = end_us;
-	b->calendar = term->calendar.id;
-	b->lapsed = 0;
-	credit_look_again(b, true);
-	b->load = QUOTA_LOAD_READY;
-	journal_loaded();
-	LWLockRelease(&slot->lock);
+	l = read_account(term);
+	while (!make_ready(b, slot, term, &l))
+		if (!quota_reclaim())
+			quota_table_full("grant", "quota.max_buckets", quota_max_grants());
 	ConditionVariableBroadcast(&slot->load_cv);
 }
 
@@ -301,17 +338,17 @@ lock_entry_bucket(const LedgerEntry *entry)
 	return credit_lock_ready(&term);
 }
 
-/* Would diff more units leave the account's range?  Lock held. */
-static bool
-leaves_range(const QuotaBucket *b, int64 diff)
+/* See credit.h. */
+bool
+credit_leaves_range(const QuotaBucket *b, int64 diff)
 {
 	return diff > 0 ? b->used > CREDIT_MAX_USED - diff :
 		b->used - b->giving < -CREDIT_MAX_USED - diff;
 }
 
-/* 22003; no lock held */
-static void
-error_range(const LedgerEntry *entry)
+/* See credit.h. */
+void
+credit_error_range(const LedgerEntry *entry)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
@@ -336,7 +373,7 @@ credit_check_range(const LedgerEntry *entry)
 		out = quota_buckets[index].used > CREDIT_MAX_USED;
 	LWLockRelease(&quota_slots[term.slot].lock);
 	if (out)
-		error_range(entry);
+		credit_error_range(entry);
 }
 
 /* credit_charge() and credit_end_loose(). */
@@ -355,22 +392,19 @@ charge_account(const LedgerEntry *entry, const QuotaTerm *term, int64 diff,
 		return;
 	b = &quota_buckets[index];
 	if (*charged_at == DT_NOBEGIN)
-	{
-		TimestampTz now_us = quota_wall_us();
-
-		*charged_at = Max(now_us, b->period_start_us);
-	}
-	counts = *charged_at >= b->period_start_us && *charged_at < b->period_end_us;
-	out = counts && leaves_range(b, diff);
+		*charged_at = credit_instant(b, quota_wall_us());
+	counts = credit_is_current(b, *charged_at);
+	out = counts && credit_leaves_range(b, diff);
 	if (!out && counts && lost)
-		journal_return_lapsed(index, -diff);
+		journal_return_lapsed(index, -diff, *charged_at);
 	else if (!out)
-		journal_adjust(index, counts ? diff : 0);
+		journal_adjust(index, counts ? diff : 0,
+					   entry->permit != 0 || diff > 0 ? *charged_at : DT_NOBEGIN);
 	if (!out && counts)
 		journal_resolve_loose(loose, lost && diff == 0);
 	credit_unlock(index);
 	if (out)
-		error_range(entry);
+		credit_error_range(entry);
 }
 
 /* See credit.h. */

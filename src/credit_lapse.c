@@ -76,9 +76,10 @@ credit_lapse_due(const QuotaBucket *b, int64 now_ns)
 
 /* See credit.h. */
 void
-credit_lapse_settle(QuotaBucket *b, int64 n)
+credit_lapse_settle(QuotaBucket *b, int64 n, TimestampTz at_us)
 {
 	b->lapsed = Max(b->lapsed - n, 0);
+	credit_count_lapsed(b, at_us, -n);
 	credit_look_again(b, false);
 }
 
@@ -150,9 +151,16 @@ typedef struct Lapse
 	bool		all;			/* not only holds that have expired */
 	int64		start_us;		/* the period of the bucket */
 	int64		end_us;
-	int64		sum;
+	List	   *holds;			/* of LapsedHold */
 	TimestampTz next_us;		/* when an unwatched hold expires; DT_NOEND */
 } Lapse;
+
+/* What a lost hold has of the account. */
+typedef struct LapsedHold
+{
+	TimestampTz charged_at;
+	int64		amount;
+} LapsedHold;
 
 /* What there is to be read for the bucket; false when there is nothing. */
 static bool
@@ -187,6 +195,7 @@ put_down(const QuotaTerm *term, const Lapse *lapse)
 	QuotaSlot  *slot = &quota_slots[term->slot];
 	uint32		index;
 	QuotaBucket *b;
+	ListCell   *cell;
 
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
 	index = quota_find_bucket(&term->key, term->slot);
@@ -194,7 +203,15 @@ put_down(const QuotaTerm *term, const Lapse *lapse)
 	if (b && b->load == QUOTA_LOAD_READY && b->lapse_version == lapse->version &&
 		b->period_start_us == lapse->start_us)
 	{
-		b->lapsed = lapse->sum;
+		b->lapsed = 0;
+		credit_clear_lapsed(b);
+		foreach(cell, lapse->holds)
+		{
+			const LapsedHold *hold = lfirst(cell);
+
+			b->lapsed += hold->amount;
+			credit_count_lapsed(b, hold->charged_at, hold->amount);
+		}
 		b->lapse_look = false;
 		if (lapse->all)
 			b->lapse_look_ns = QUOTA_NEVER;
@@ -204,23 +221,25 @@ put_down(const QuotaTerm *term, const Lapse *lapse)
 	LWLockRelease(&slot->lock);
 }
 
-/* What the hold has of the term's account in the period. */
-static int64
-held_of(RowTable *ledger, const QuotaTerm *term, int64 permit,
-		TimestampTz created_at, const Lapse *lapse)
+/* Notes what the hold has of the term's account in the period. */
+static void
+note_lapsed(RowTable *ledger, const QuotaTerm *term, const HoldRow *row, Lapse *lapse)
 {
-	int64		sum = 0;
 	ListCell   *cell;
 
-	foreach(cell, credit_held(ledger, permit, created_at))
+	foreach(cell, credit_held(ledger, row->permit, row->created_at))
 	{
 		const LedgerEntry *entry = lfirst(cell);
+		LapsedHold *hold;
 
-		if (memcmp(entry->account, term->account, QUOTA_ACCOUNT_LEN) == 0 &&
-			entry->charged_at >= lapse->start_us && entry->charged_at < lapse->end_us)
-			sum += entry->amount;
+		if (memcmp(entry->account, term->account, QUOTA_ACCOUNT_LEN) != 0 ||
+			entry->charged_at < lapse->start_us || entry->charged_at >= lapse->end_us)
+			continue;
+		hold = palloc(sizeof(LapsedHold));
+		hold->charged_at = entry->charged_at;
+		hold->amount = entry->amount;
+		lapse->holds = lappend(lapse->holds, hold);
 	}
-	return sum;
 }
 
 /* Looks at one open hold that returns; false: those behind it do not matter. */
@@ -231,7 +250,7 @@ look_at(RowTable *ledger, const QuotaTerm *term, const HoldRow *hold,
 	TimestampTz again_us = now_us + LOOK_AGAIN_US;
 
 	if (hold->expires_at <= now_us && credit_is_lost(hold->permit, hold->job))
-		lapse->sum += held_of(ledger, term, hold->permit, hold->created_at, lapse);
+		note_lapsed(ledger, term, hold, lapse);
 	else if (!is_watched(hold->permit))
 	{
 		if (hold->expires_at > now_us)

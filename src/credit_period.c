@@ -50,9 +50,11 @@ credit_roll(QuotaBucket *b, const QuotaTerm *term, TimestampTz wall_us)
 			b->shadow_used = 0;
 			b->lapsed = 0;
 			credit_look_again(b, true);
+			credit_grants_drop(b);
 			permit_bucket_roll((uint32) (b - quota_buckets));
 			break;
 	}
+	credit_grants_look(b, wall_us);
 }
 
 /* The first row of SPI's result. */

@@ -10,12 +10,15 @@
 #include "credit.h"
 
 #include "args.h"
+#include "catalog/pg_type.h"
 #include "error.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "once.h"
 #include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/json.h"
 #include "utils/timestamp.h"
 #include "worker.h"
 
@@ -142,16 +145,32 @@ enter(LedgerEntry *entry, const QuotaTerm *term)
 
 	entry->charged_at = DT_NOBEGIN;
 	entry->created_at = quota_wall_us();
-	credit_charge(entry, term, entry->amount, &entry->charged_at);
+	if (entry->expires_at != 0)
+		credit_charge_grant(entry, term);
+	else
+		credit_charge(entry, term, entry->amount, &entry->charged_at);
 	ledger = row_open(QUOTA_REL_LEDGER);
 	ledger_append(ledger, entry);
 	row_close(ledger);
 	credit_fold_soon();
 }
 
+/* The same whatever the session's time zone and DateStyle; NULL for 0. */
+static char *
+utc_text(TimestampTz at)
+{
+	char		shown[MAXDATELEN + 1];
+	int			utc = 0;
+
+	if (at == 0)
+		return NULL;
+	return pstrdup(JsonEncodeDateTime(shown, TimestampTzGetDatum(at), TIMESTAMPTZOID, &utc));
+}
+
 /* Arguments tenant, provider, name, amount, reason, endpoint, key. */
 static void
-enter_by_hand(FunctionCallInfo fcinfo, const char *kind, int64 min, int sign)
+enter_by_hand(FunctionCallInfo fcinfo, const char *kind, int64 min, int sign,
+			  TimestampTz expires_at)
 {
 	char	   *tenant = quota_arg_name(fcinfo, 0, "tenant", false);
 	char	   *provider = quota_arg_name(fcinfo, 1, "provider", false);
@@ -169,32 +188,43 @@ enter_by_hand(FunctionCallInfo fcinfo, const char *kind, int64 min, int sign)
 	once_int64(&once, "amount", amount);
 	once_text(&once, "reason", reason);
 	once_text(&once, "endpoint", endpoint);
+	if (strcmp(kind, "grant") == 0)
+		once_text(&once, "expires_at", utc_text(expires_at));
 	if (once_take(&once, NULL))
 		return;
 	term = named_allowance(tenant, provider, name, endpoint, &entry);
 	entry.kind = kind;
 	entry.amount = sign * amount;
 	entry.reason = reason;
+	entry.expires_at = expires_at;
 	enter(&entry, term);
 	once_store(&once, NULL);
 	once_release(&once);
 }
 
-/* quota_grant(tenant, provider, name, amount, reason, endpoint, key): see its COMMENT. */
+/*
+ * quota_grant(tenant, provider, name, amount, reason, endpoint, key, expires_at): see
+ * its COMMENT.
+ */
 Datum
 quota_grant(PG_FUNCTION_ARGS)
 {
+	TimestampTz expires_at = PG_ARGISNULL(7) ? 0 : PG_GETARG_TIMESTAMPTZ(7);
+
 	quota_enter_write("quota_grant()");
-	enter_by_hand(fcinfo, "grant", 1, -1);
+	/* 0 says that it does not expire, and is as far in the past */
+	if (!PG_ARGISNULL(7) && expires_at == 0)
+		expires_at = -1;
+	enter_by_hand(fcinfo, "grant", 1, -1, expires_at);
 	PG_RETURN_VOID();
 }
 
-/* quota_adjust(tenant, provider, name, amount, reason, endpoint, key): the same. */
+/* quota_adjust(tenant, provider, name, amount, reason, endpoint, key): see its COMMENT. */
 Datum
 quota_adjust(PG_FUNCTION_ARGS)
 {
 	quota_enter_write("quota_adjust()");
-	enter_by_hand(fcinfo, "adjust", -QUOTA_MAX_AMOUNT, 1);
+	enter_by_hand(fcinfo, "adjust", -QUOTA_MAX_AMOUNT, 1, 0);
 	PG_RETURN_VOID();
 }
 
@@ -212,6 +242,8 @@ enum
 	BALANCE_REMAINING,
 	BALANCE_PERIOD_START,
 	BALANCE_PERIOD_END,
+	BALANCE_EXPIRING,
+	BALANCE_EXPIRES_AT,
 	N_BALANCE
 };
 
@@ -244,10 +276,12 @@ put_balance(ReturnSetInfo *result, const char *provider, const QuotaTerm *term)
 	Datum		values[N_BALANCE];
 	bool		nulls[N_BALANCE] = {false};
 	uint32		index = lock_for_reading(term);
-	int64		used = quota_buckets[index].used - quota_buckets[index].lapsed;
+	int64		used = quota_buckets[index].used - quota_buckets[index].lapsed +
+		quota_buckets[index].gone;
 	int64		held = held_by_open(&quota_buckets[index]);
 	TimestampTz start_us = quota_buckets[index].period_start_us;
 	TimestampTz end_us = quota_buckets[index].period_end_us;
+	CreditExpiring expiring = credit_grants_next(&quota_buckets[index]);
 
 	credit_unlock(index);
 	nulls[BALANCE_PROVIDER] = provider == NULL;
@@ -261,6 +295,9 @@ put_balance(ReturnSetInfo *result, const char *provider, const QuotaTerm *term)
 	values[BALANCE_REMAINING] = Int64GetDatum(term->capacity - used);
 	values[BALANCE_PERIOD_START] = TimestampTzGetDatum(start_us);
 	values[BALANCE_PERIOD_END] = TimestampTzGetDatum(end_us);
+	values[BALANCE_EXPIRING] = Int64GetDatum(expiring.units);
+	values[BALANCE_EXPIRES_AT] = TimestampTzGetDatum(expiring.until_us);
+	nulls[BALANCE_EXPIRES_AT] = expiring.units == 0;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

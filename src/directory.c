@@ -109,6 +109,10 @@ quota_directory_init(void)
 	table_init(&(Kind) KIND(line, quota_lines), quota_max_flows);
 	table_init(&(Kind) KIND(far_gate, quota_far_gates), quota_max_flows);
 
+	quota_shared->grant_free = 0;
+	for (int i = 0; i < quota_max_grants(); i++)
+		quota_grants[i].next =
+			i + 1 < quota_max_grants() ? (uint32) i + 1 : QUOTA_NO_INDEX;
 	quota_shared->permit_free = 0;
 	for (int i = 0; i < quota_max_permits; i++)
 	{
@@ -256,6 +260,8 @@ slot_fill(uint32 index, Oid database, Oid extension, const char *provider)
 	slot->database_slot = provider[0] == '\0' ? index : QUOTA_NO_INDEX;
 	slot->queue_load = QUOTA_LOAD_EMPTY;
 	slot->counting = false;
+	slot->fold_seen_us = slot->fold_complete_us = 0;
+	slot->fold_closed_us = slot->fold_expired_us = 0;
 	pg_atomic_write_u32(&slot->following, 0);
 	slot->worker_pid = 0;
 	/* a database's first work is to read its queue */

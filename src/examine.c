@@ -50,6 +50,7 @@ fill_bucket(QuotaBucket *b, const QuotaPlan *plan, const QuotaTerm *term,
 	int64		since = (int64) pg_atomic_read_u64(&quota_shared->active_since_ns);
 
 	b->kind = term->kind;
+	b->grants = QUOTA_NO_INDEX;
 	b->load = term->kind == QUOTA_ALLOWANCE ? QUOTA_LOAD_EMPTY : QUOTA_LOAD_READY;
 	b->tenant = QUOTA_NO_INDEX;
 	charge_place(b, plan);
@@ -211,7 +212,7 @@ term_level(const QuotaBucket *b, const QuotaTerm *term, int64 now_ns)
 		return Min(breaker_fit(&b->breaker), term->capacity);
 	if (now_ns < b->unknown_until_ns)
 		return Min(0, term->capacity - b->used);
-	return term->capacity - b->used - b->shadow_used + b->lapsed;
+	return term->capacity - b->used - b->shadow_used + b->lapsed - b->gone;
 }
 
 /* Calls that fit the term alone and leave so much; it has been settled. */
@@ -287,7 +288,7 @@ wait_for_allowance(const QuotaBucket *b, TermState *s, int n, int64 now_ns,
 	s->reason = QUOTA_QUOTA_EXHAUSTED;
 	s->not_before_us = b->period_end_us;
 	s->wake_ns = now_ns + (b->period_end_us - wall_us) * QUOTA_NS_PER_US;
-	if (b->used + b->shadow_used - b->lapsed - b->held + s->cost * n <= b->capacity)
+	if (b->used + b->shadow_used - b->lapsed + b->gone - b->held + s->cost * n <= b->capacity)
 	{
 		s->wake_ns = permit_bucket_first_end(b);
 		s->not_before_us = wall_of(s->wake_ns, now_ns, wall_us);

@@ -37,6 +37,7 @@
 
 #include "access/xact.h"
 #include "catalog.h"
+#include "credit.h"
 #include "floor.h"
 #include "flow.h"
 #include "mark.h"
@@ -260,7 +261,7 @@ journal_shadow(uint32 bucket, int64 n, bool alone)
 
 /* See journal.h; applies a positive n to the bucket itself. */
 void
-journal_adjust(uint32 bucket, int64 n)
+journal_adjust(uint32 bucket, int64 n, int64 at_us)
 {
 	QuotaBucket *b = &quota_buckets[bucket];
 	JournalRecord *r = journal_append(RECORD_ADJUST, bucket);
@@ -272,15 +273,17 @@ journal_adjust(uint32 bucket, int64 n)
 	r->u.adjust.loose = 0;
 	r->u.adjust.overdue = false;
 	r->u.adjust.period_us = b->period_start_us;
-	b->used += r->u.adjust.taken;
+	r->u.adjust.at_us = at_us;
+	r->u.adjust.grant_us = DT_NOBEGIN;
+	credit_count(b, at_us, r->u.adjust.taken);
 	b->giving += r->u.adjust.given;
 }
 
 /* See journal.h. */
 void
-journal_return_lapsed(uint32 bucket, int64 n)
+journal_return_lapsed(uint32 bucket, int64 n, int64 at_us)
 {
-	journal_adjust(bucket, -n);
+	journal_adjust(bucket, -n, at_us);
 	journal_records[journal_nrecords - 1].u.adjust.lapsed = n;
 }
 
@@ -290,6 +293,14 @@ journal_resolve_loose(int64 n, bool overdue)
 {
 	journal_records[journal_nrecords - 1].u.adjust.loose = n;
 	journal_records[journal_nrecords - 1].u.adjust.overdue = overdue;
+}
+
+/* See journal.h. */
+void
+journal_grant(uint32 bucket, int64 n, int64 grant_us)
+{
+	journal_adjust(bucket, -n, DT_NOBEGIN);
+	journal_records[journal_nrecords - 1].u.adjust.grant_us = grant_us;
 }
 
 /* See journal.h; counts the claim in its flow. */

@@ -110,11 +110,15 @@ extern FairLead *journal_lead(uint32 share, uint32 *hint);
  * As journal_take() for a shadow allowance, whose counter this raises.
  */
 extern void journal_shadow(uint32 bucket, int64 n, bool alone);
-extern void journal_adjust(uint32 bucket, int64 n); /* n > 0: taken now; n < 0:
-													 * given at commit; 0: only
-													 * pinned until the end */
+/*
+ * n > 0: taken now; n < 0: given at commit; 0: only pinned until the end.  at_us: the
+ * instant that it counts at, DT_NOBEGIN for what no call, nor an adjustment, took.
+ */
+extern void journal_adjust(uint32 bucket, int64 n, int64 at_us);
 /* The same for units of lost holds, given at commit. */
-extern void journal_return_lapsed(uint32 bucket, int64 n);
+extern void journal_return_lapsed(uint32 bucket, int64 n, int64 at_us);
+/* The same for those of the bucket's newest grant, which expires. */
+extern void journal_grant(uint32 bucket, int64 n, int64 grant_us);
 /* The newest of these resolves n units of a loose hold; overdue: they were lost, and
  * stay spent. */
 extern void journal_resolve_loose(int64 n, bool overdue);

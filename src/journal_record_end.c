@@ -126,10 +126,19 @@ undo_probe(JournalRecord *r, uint64 parkings)
 
 /* After the period has rolled nothing returns to the new one. */
 static void
-give_back(QuotaBucket *b, int64 n, int64 period_us)
+give_back(QuotaBucket *b, const JournalRecord *r, int64 n)
 {
-	if (b->period_start_us == period_us)
-		b->used -= n;
+	if (b->period_start_us == r->u.adjust.period_us)
+		credit_count(b, r->u.adjust.at_us, -n);
+}
+
+/* A grant that expires is given now, or was none. */
+static void
+end_grant(QuotaBucket *b, const JournalRecord *r, bool commit)
+{
+	if (r->u.adjust.grant_us != DT_NOBEGIN &&
+		b->period_start_us == r->u.adjust.period_us)
+		credit_grant_end(b, r->u.adjust.grant_us, commit);
 }
 
 /* What was adjusted of lost holds: they are resolved, or else as they were. */
@@ -138,7 +147,7 @@ end_lapsed(QuotaBucket *b, const JournalRecord *r, bool commit)
 {
 	if (r->u.adjust.lapsed == 0 || b->period_start_us != r->u.adjust.period_us)
 		return;
-	credit_lapse_settle(b, commit ? r->u.adjust.lapsed : 0);
+	credit_lapse_settle(b, commit ? r->u.adjust.lapsed : 0, r->u.adjust.at_us);
 }
 
 /* Holds what protects a permit that may have ended since; QUOTA_NO_INDEX if so. */
@@ -202,10 +211,11 @@ commit_adjust(JournalRecord *r)
 	{
 		lock_bucket(r->object);
 		b->giving -= r->u.adjust.given;
-		give_back(b, r->u.adjust.given, r->u.adjust.period_us);
+		give_back(b, r, r->u.adjust.given);
 		if (b->period_start_us == r->u.adjust.period_us)
 			permit_loose_resolved(b, r->u.adjust.loose, r->u.adjust.overdue);
 		end_lapsed(b, r, true);
+		end_grant(b, r, true);
 	}
 	if (r->u.adjust.given > 0)
 		permit_bucket_opened(r->object, 0);
@@ -219,8 +229,9 @@ undo_adjust(JournalRecord *r, uint64 parkings)
 	QuotaBucket *b = lock_bucket(r->object);
 
 	b->giving -= r->u.adjust.given;
-	give_back(b, r->u.adjust.taken, r->u.adjust.period_us);
+	give_back(b, r, r->u.adjust.taken);
 	end_lapsed(b, r, false);
+	end_grant(b, r, false);
 	permit_bucket_opened(r->object, parkings);
 	pg_atomic_fetch_sub_u32(&b->pins, 1);
 }

@@ -65,6 +65,8 @@ typedef struct JournalRecord
 			int64		loose;	/* units of loose holds that are resolved, */
 			bool		overdue;	/* as spent */
 			int64		period_us;
+			int64		at_us;	/* the instant charged; DT_NOBEGIN = of none */
+			int64		grant_us;	/* the grant that is given, the same */
 		}			adjust;
 		struct
 		{

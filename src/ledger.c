@@ -94,6 +94,7 @@ ledger_append(RowTable *ledger, const LedgerEntry *entry)
 			FullTransactionIdGetDatum(GetTopFullTransactionId()));
 	if (entry->calls > 0)
 		row_set(&row, LEDGER_CALLS, Int32GetDatum(entry->calls));
+	row_set_nonzero(&row, LEDGER_EXPIRES_AT, entry->expires_at);
 	if (strcmp(entry->kind, "hold") == 0)
 	{
 		row_set(&row, LEDGER_PERIOD_START, TimestampTzGetDatum(entry->period_start));
@@ -184,7 +185,8 @@ ledger_lock_permit(RowTable *ledger, int64 permit)
 /* ---- triggers ---- */
 
 #define LEDGER_TABLES \
-	(TRIGGER_TABLE(QUOTA_REL_LEDGER) | TRIGGER_TABLE(QUOTA_REL_PERIODS))
+	(TRIGGER_TABLE(QUOTA_REL_LEDGER) | TRIGGER_TABLE(QUOTA_REL_PERIODS) | \
+	 TRIGGER_TABLE(QUOTA_REL_EXPIRED))
 
 /* BEFORE UPDATE, DELETE or TRUNCATE. */
 Datum
@@ -207,6 +209,15 @@ quota_ledger_refuse(PG_FUNCTION_ARGS)
 	pg_unreachable();
 }
 
+/* The row with another value in a column. */
+static Datum
+set_xid(const TriggerData *trigger, int column, Datum xid, bool isnull)
+{
+	return PointerGetDatum(heap_modify_tuple_by_cols(trigger->tg_trigtuple,
+													 RelationGetDescr(trigger->tg_relation),
+													 1, &column, &xid, &isnull));
+}
+
 /* BEFORE INSERT FOR EACH ROW. */
 Datum
 quota_ledger_stamp(PG_FUNCTION_ARGS)
@@ -216,17 +227,18 @@ quota_ledger_stamp(PG_FUNCTION_ARGS)
 		.before = true,.row = TRIGGER_ON_INSERT
 	};
 	TriggerData *trigger = quota_trigger(fcinfo, &shape);
-	bool		isnull = RelationGetRelid(trigger->tg_relation) !=
-		quota_relation(QUOTA_REL_LEDGER);
-	int			column = isnull ? PERIODS_UPTO : LEDGER_XID;
+	Oid			table = RelationGetRelid(trigger->tg_relation);
 	Datum		xid;
 
 	if (appending)
 		return PointerGetDatum(trigger->tg_trigtuple);
 	xid = FullTransactionIdGetDatum(GetTopFullTransactionId());
-	return PointerGetDatum(heap_modify_tuple_by_cols(trigger->tg_trigtuple,
-													 RelationGetDescr(trigger->tg_relation),
-													 1, &column, &xid, &isnull));
+	if (table == quota_relation(QUOTA_REL_LEDGER))
+		return set_xid(trigger, LEDGER_XID, xid, false);
+	if (table == quota_relation(QUOTA_REL_PERIODS))
+		return set_xid(trigger, PERIODS_UPTO, 0, true);
+	trigger->tg_trigtuple = (HeapTuple) DatumGetPointer(set_xid(trigger, EXPIRED_UPTO, 0, true));
+	return set_xid(trigger, EXPIRED_XID, xid, false);
 }
 
 /* The counter of an account exists and was, or is being, loaded. */

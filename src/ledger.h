@@ -6,6 +6,7 @@
 #ifndef QUOTA_LEDGER_H
 #define QUOTA_LEDGER_H
 
+#include "expiring.h"
 #include "row_values.h"
 
 #include "datatype/timestamp.h"
@@ -33,7 +34,8 @@ enum
 	LEDGER_XID,
 	LEDGER_CALLS,
 	LEDGER_PERIOD_START,
-	LEDGER_ALLOWANCE
+	LEDGER_ALLOWANCE,
+	LEDGER_EXPIRES_AT
 };
 
 /* One row of quota.ledger; NULL and 0 where it has none. */
@@ -56,6 +58,7 @@ typedef struct LedgerEntry
 	/* of hold: the period it is charged in, and what its limit allowed then; -1 = any */
 	TimestampTz period_start;
 	int64		allowance;
+	TimestampTz expires_at;		/* of a grant; 0 = it does not */
 } LedgerEntry;
 
 extern void ledger_append(RowTable *ledger, const LedgerEntry *entry);
@@ -99,6 +102,43 @@ extern LedgerSum ledger_sum(const uint8 *account, TimestampTz start,
 /* The latest charged_at of an account, DT_NOBEGIN for none; *open as above. */
 extern TimestampTz ledger_newest(const uint8 *account, bool *open);
 
+/* ---- ledger_grant.c ---- */
+
+/* The grants of an account in a period that expire, with what was charged between. */
+typedef struct LedgerGrants
+{
+	int			n;
+	Expiring	grant[EXPIRING_MAX];
+	int64		id[EXPIRING_MAX];	/* of their entries */
+} LedgerGrants;
+
+/*
+ * Those of transactions older than below that have committed, palloc'd; of the period
+ * [start, end).  Throws 53400 when there are more.
+ */
+extern LedgerGrants *ledger_grants(const uint8 *account, TimestampTz start,
+								   TimestampTz end, uint64 below);
+/* The last instant at which one of them expired that has a row of quota.ledger_expired. */
+extern TimestampTz ledger_grants_seen(const LedgerGrants *grants);
+/* What is left of each, or was when it expired. */
+extern void ledger_grants_left(LedgerGrants *grants, int64 *left);
+/* What is gone of them at an instant. */
+extern int64 ledger_grants_gone(LedgerGrants *grants, TimestampTz now);
+
+/* Attribute numbers of quota.ledger_expired */
+enum
+{
+	EXPIRED_ENTRY = 1,
+	EXPIRED_ACCOUNT,
+	EXPIRED_PERIOD_START,
+	EXPIRED_PERIOD_END,
+	EXPIRED_EXPIRES_AT,
+	EXPIRED_AMOUNT,
+	EXPIRED_UPTO,
+	EXPIRED_CREATED_AT,
+	EXPIRED_XID
+};
+
 /* Attribute numbers of quota.ledger_periods */
 enum
 {
@@ -114,7 +154,8 @@ enum
 	PERIODS_HELD,
 	PERIODS_GIVEN,
 	PERIODS_UPTO,
-	PERIODS_CREATED_AT
+	PERIODS_CREATED_AT,
+	PERIODS_EXPIRED
 };
 
 /* The same from all entries of the period, for the audit. */
@@ -161,6 +202,14 @@ extern TimestampTz ledger_next_charged(const uint8 *account, TimestampTz from);
  */
 extern RowScan *ledger_scan_xids(RowTable *ledger, const uint8 *account,
 								 uint64 from, uint64 below);
+
+/*
+ * Begins a scan over the entries of an account that are charged in [start, end), by
+ * an index of account and charged_at.
+ */
+extern RowScan *ledger_scan_charged(RowTable *ledger, QuotaRelation index,
+									const uint8 *account, TimestampTz start,
+									TimestampTz end);
 
 /* ---- ledger_fold.c ---- */
 

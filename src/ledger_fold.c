@@ -29,7 +29,8 @@
  * PERIODS
  *
  * When a period of an account is over, ledger_period.c closes it: at once where a fold
- * meets entries of it, else when the time has come (close_due).
+ * meets entries of it, else when the time has come (close_due).  Then is also when
+ * ledger_expire.c writes what has expired of grants.
  */
 #include "ledger.h"
 
@@ -97,11 +98,14 @@ note_account(Walk *walk, TupleTableSlot *slot)
 {
 	bool		isnull;
 	bool		known;
+	TimestampTz expires_at = row_int64_or_0(slot, LEDGER_EXPIRES_AT);
 	Account    *account =
 		hash_search(walk->accounts,
 					DatumGetUUIDP(slot_getattr(slot, LEDGER_ACCOUNT, &isnull))->data,
 					HASH_ENTER, &known);
 
+	if (expires_at != 0)
+		walk->slot->fold_expired_us = Min(walk->slot->fold_expired_us, expires_at - 1);
 	if (known)
 		return;
 	account->provider = row_text(slot, LEDGER_PROVIDER);
@@ -365,14 +369,27 @@ close_due(Walk *walk)
 	SPI_finish();
 }
 
-/* When the next period ends that is not closed, on the quota clock. */
+/* When to be there for an instant, on the quota clock. */
 static int64
+wanted_at(TimestampTz at)
+{
+	TimestampTz now_us = quota_wall_us();
+
+	if (at == DT_NOEND)
+		return QUOTA_NEVER;
+	/* one that is over waits for a transaction */
+	return quota_now_ns() + (at <= now_us ? LEDGER_FOLD_NS :
+							 Min(at - now_us, MAX_WAIT_US) * QUOTA_NS_PER_US);
+}
+
+/* When the next period ends that is not closed; DT_NOEND. */
+static TimestampTz
 next_end(const Walk *walk)
 {
 	Oid			types[] = {TIMESTAMPTZOID};
 	Datum		values[] = {TimestampTzGetDatum(walk->slot->fold_closed_us)};
 	QuotaOwner	caller = quota_become_owner();
-	int64		next_ns = QUOTA_NEVER;
+	TimestampTz end = DT_NOEND;
 
 	SPI_connect();
 	if (SPI_execute_with_args("SELECT period_end FROM quota.ledger_folds"
@@ -383,20 +400,13 @@ next_end(const Walk *walk)
 	if (SPI_processed > 0)
 	{
 		bool		isnull;
-		TimestampTz end = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0],
-															SPI_tuptable->tupdesc, 1,
-															&isnull));
-		TimestampTz now_us = quota_wall_us();
 
-		/* one that is over waits for a transaction */
-		next_ns = quota_now_ns() + (end <= now_us ? LEDGER_FOLD_NS :
-									end - now_us >= MAX_WAIT_US ?
-									MAX_WAIT_US * QUOTA_NS_PER_US :
-									(end - now_us) * QUOTA_NS_PER_US);
+		end = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0],
+												SPI_tuptable->tupdesc, 1, &isnull));
 	}
 	SPI_finish();
 	quota_become_caller(caller);
-	return next_ns;
+	return end;
 }
 
 /* See ledger.h. */
@@ -416,6 +426,8 @@ ledger_fold(uint32 database_slot)
 	last = find_accounts(&walk, position);
 	fold_accounts(&walk);
 	close_due(&walk);
+	if (ledger_expire(walk.slot, &walk.horizon))
+		walk.more = true;
 	if (last != position)
 		DirectFunctionCall2(setval_oid,
 							ObjectIdGetDatum(quota_relation(QUOTA_REL_FOLDED)),
@@ -423,5 +435,5 @@ ledger_fold(uint32 database_slot)
 	if (walk.more)
 		return quota_now_ns();
 	return Min(walk.waits ? quota_now_ns() + LEDGER_FOLD_NS : QUOTA_NEVER,
-			   next_end(&walk));
+			   wanted_at(Min(next_end(&walk), ledger_expires_next(walk.slot))));
 }

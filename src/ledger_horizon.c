@@ -60,5 +60,6 @@ ledger_look(QuotaSlot *slot)
 	horizon.complete_us = Min(slot->fold_complete_us, quota_wall_us());
 	/* the clock was set back */
 	slot->fold_closed_us = Min(slot->fold_closed_us, horizon.complete_us);
+	slot->fold_expired_us = Min(slot->fold_expired_us, horizon.complete_us);
 	return horizon;
 }

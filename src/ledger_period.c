@@ -117,6 +117,8 @@ insert_period(RowTable *periods, const LedgerEntry *entry,
 	bool		open = false;
 	LedgerSum	sum = ledger_sum(entry->account, period->start, period->end,
 								 horizon->xid, &open);
+	LedgerGrants *grants = ledger_grants(entry->account, period->start, period->end,
+										 horizon->xid);
 	int64		amount;
 
 	row_set(&row, PERIODS_ACCOUNT, PointerGetDatum(entry->account));
@@ -134,6 +136,8 @@ insert_period(RowTable *periods, const LedgerEntry *entry,
 	row_set(&row, PERIODS_UPTO, FullTransactionIdGetDatum(
 				FullTransactionIdFromU64(horizon->xid)));
 	row_set(&row, PERIODS_CREATED_AT, TimestampTzGetDatum(quota_wall_us()));
+	row_set(&row, PERIODS_EXPIRED,
+			Int64GetDatum(ledger_grants_gone(grants, period->end - 1)));
 	ledger_write(periods, &row);
 }
 

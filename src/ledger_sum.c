@@ -30,6 +30,9 @@ ledger_take_locks(void)
 	LockRelationOid(quota_relation(QUOTA_REL_LEDGER), RowExclusiveLock);
 	LockRelationOid(quota_relation(QUOTA_REL_LEDGER_ACCOUNT), AccessShareLock);
 	LockRelationOid(quota_relation(QUOTA_REL_LEDGER_ORDER), AccessShareLock);
+	LockRelationOid(quota_relation(QUOTA_REL_LEDGER_EXPIRING), AccessShareLock);
+	LockRelationOid(quota_relation(QUOTA_REL_EXPIRED), AccessShareLock);
+	LockRelationOid(quota_relation(QUOTA_REL_EXPIRED_PKEY), AccessShareLock);
 	LockRelationOid(quota_relation(QUOTA_REL_FOLDS), RowExclusiveLock);
 	LockRelationOid(quota_relation(QUOTA_REL_FOLDS_PKEY), AccessShareLock);
 }
@@ -99,10 +102,10 @@ ledger_scan_xids(RowTable *ledger, const uint8 *account, uint64 from,
 	return row_scan_begin(ledger, QUOTA_REL_LEDGER_ORDER, 3, keys);
 }
 
-/* Begins a scan over the entries of an account that are charged in [start, end). */
-static RowScan *
-scan_period(RowTable *ledger, const uint8 *account, TimestampTz start,
-			TimestampTz end)
+/* See ledger.h. */
+RowScan *
+ledger_scan_charged(RowTable *ledger, QuotaRelation index, const uint8 *account,
+					TimestampTz start, TimestampTz end)
 {
 	ScanKeyData keys[3];
 
@@ -112,7 +115,7 @@ scan_period(RowTable *ledger, const uint8 *account, TimestampTz start,
 				TimestampTzGetDatum(start));
 	ScanKeyInit(&keys[2], 2, BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
 				TimestampTzGetDatum(end));
-	return row_scan_begin(ledger, QUOTA_REL_LEDGER_ACCOUNT, 3, keys);
+	return row_scan_begin(ledger, index, 3, keys);
 }
 
 /* See ledger.h. */
@@ -121,7 +124,8 @@ ledger_next_charged(const uint8 *account, TimestampTz from)
 {
 	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
 	TupleTableSlot *slot = row_slot(ledger);
-	RowScan    *scan = scan_period(ledger, account, from, DT_NOEND);
+	RowScan    *scan = ledger_scan_charged(ledger, QUOTA_REL_LEDGER_ACCOUNT, account,
+											   from, DT_NOEND);
 	TimestampTz charged_at = DT_NOEND;
 	bool		in_progress;
 
@@ -170,7 +174,7 @@ sum_entries(const uint8 *account, TimestampTz start, TimestampTz end,
 	TupleTableSlot *slot = row_slot(ledger);
 	RowScan    *scan = fold ?
 		ledger_scan_xids(ledger, account, fold->upto, below) :
-		scan_period(ledger, account, start, end);
+		ledger_scan_charged(ledger, QUOTA_REL_LEDGER_ACCOUNT, account, start, end);
 	int128		used = fold ? fold->sum.used : 0;
 	int128		held = fold ? fold->sum.held : 0;
 	int128		given = fold ? fold->sum.given : 0;

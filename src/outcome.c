@@ -11,6 +11,7 @@
  */
 #include "outcome.h"
 
+#include "credit.h"
 #include "event.h"
 #include "miscadmin.h"
 
@@ -91,7 +92,7 @@ tell_reached(const QuotaPlan *plan, QuotaBucket *b, int milli)
 
 	snprintf(detail, sizeof(detail),
 			 "limit %s: " INT64_FORMAT " of " INT64_FORMAT " used, %d.%03d of it reached",
-			 b->limit_name, b->used - b->lapsed, b->capacity, milli / 1000, milli % 1000);
+			 b->limit_name, b->used - b->lapsed + b->gone, b->capacity, milli / 1000, milli % 1000);
 	quota_event(MyDatabaseId, "budget_reached", plan->provider, plan->tenant, detail);
 }
 
@@ -99,7 +100,7 @@ tell_reached(const QuotaPlan *plan, QuotaBucket *b, int milli)
 static void
 warn(const QuotaPlan *plan, const QuotaTerm *term, QuotaBucket *b)
 {
-	int128		used = (int128) (b->used - b->lapsed) * 1000;
+	int128		used = (int128) (b->used - b->lapsed + b->gone) * 1000;
 	int32		reached;
 
 	if (b->warned_us != b->period_start_us)

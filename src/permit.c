@@ -407,7 +407,6 @@ permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket,
 	part->each = p->is_batch ? amount : amount / Max(p->n, 1);
 	part->unit_hash = term->unit_hash;
 	part->final = amount;
-	part->period_us = b->period_start_us;
 	pg_atomic_fetch_add_u32(&b->pins, 1);
 	if (b->entry.owner != p->owner)
 		p->database_slot = b->entry.owner;
@@ -418,10 +417,14 @@ permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket,
 	}
 	else if (part->shadow)
 		b->shadow_used += amount;
-	else
+	else if (b->kind == QUOTA_CONCURRENCY)
 		b->used += amount;
-	if (b->kind == QUOTA_ALLOWANCE && !part->shadow)
+	if (b->kind == QUOTA_ALLOWANCE)
+		part->charged_us = credit_instant(b, quota_wall_us());
+	part->period_us = b->period_start_us;
+	if (permit_is_credit(part))
 	{
+		credit_count(b, part->charged_us, amount);
 		b->held += amount;
 		p->has_hold = true;
 	}

@@ -64,13 +64,12 @@ return_part(QuotaPart *part, int64 kept, uint64 parkings, int64 now_ns)
 		mark_return(part->bucket, &part->take, n);
 		floor_returned(part->portion, n);
 	}
-	else if (part->kind == QUOTA_ALLOWANCE &&
-			 b->period_start_us == part->period_us)
+	else if (part->kind == QUOTA_ALLOWANCE && credit_is_current(b, part->charged_us))
 	{
 		if (part->shadow)
 			b->shadow_used = Max(b->shadow_used - n, 0);
 		else
-			b->used -= n;
+			credit_count(b, part->charged_us, -n);
 	}
 	permit_bucket_opened(part->bucket, parkings);
 }

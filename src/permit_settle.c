@@ -7,6 +7,7 @@
 #include "permit.h"
 
 #include "catalog.h"
+#include "credit.h"
 #include "floor.h"
 #include "enforce.h"
 #include "journal.h"
@@ -203,12 +204,12 @@ permit_set_final(uint32 index, int part, int64 final, int64 now_ns)
 	q->final = Min(final, left);
 	if (more <= 0)
 		return;
-	if (q->kind == QUOTA_ALLOWANCE && b->period_start_us != q->period_us)
+	if (q->kind == QUOTA_ALLOWANCE && !credit_is_current(b, q->charged_us))
 		return;
 	if (q->shadow)
 		journal_shadow(q->bucket, more, true);
 	else if (q->kind == QUOTA_ALLOWANCE)
-		journal_adjust(q->bucket, more);
+		journal_adjust(q->bucket, more, q->charged_us);
 	else if (quota_is_rate(q->kind))
 	{
 		meter_settle(&b->meter, now_ns, quota_wall_us());

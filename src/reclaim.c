@@ -27,6 +27,7 @@
  *
  * The hand of all works in the same way for who finds the table full.
  */
+#include "credit.h"
 #include "floor.h"
 #include "flow.h"
 #include "learn.h"
@@ -76,9 +77,10 @@ is_idle(QuotaBucket *b, int64 now_ns)
 	}
 	if (b->kind == QUOTA_CONCURRENCY)
 		return b->used == 0 && b->unknown_until_ns <= now_ns;
-	/* no row knows what calls have taken of a shadow */
+	/* no row knows what calls have taken of a shadow, nor which grants were seen to expire */
 	return b->load != QUOTA_LOAD_LOADING &&
-		(b->shadow_used == 0 || quota_wall_us() >= b->period_end_us);
+		((b->shadow_used == 0 && b->grants == QUOTA_NO_INDEX) ||
+		 quota_wall_us() >= b->period_end_us);
 }
 
 /* When it may be, not being so now: a time after now. */
@@ -111,6 +113,7 @@ quota_drop_bucket(uint32 index)
 		pg_atomic_fetch_sub_u32(&quota_tenants[b->tenant].pins, 1);
 	}
 	floor_bucket_drop(b);
+	credit_grants_drop(b);
 	quota_remove_bucket(index);
 }
 

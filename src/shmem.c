@@ -22,6 +22,7 @@ QuotaSlot  *quota_slots;
 QuotaBucket *quota_buckets;
 QuotaTenant *quota_tenants;
 QuotaPortion *quota_portions;
+QuotaGrant *quota_grants;
 QuotaShare *quota_shares;
 QuotaFlow  *quota_flows;
 QuotaLine  *quota_lines;
@@ -44,7 +45,7 @@ typedef struct Area
 	int			count;
 } Area;
 
-#define N_AREAS 15
+#define N_AREAS 16
 
 /* The arrays, in the order they are laid out. */
 static void
@@ -56,6 +57,7 @@ list_areas(Area areas[N_AREAS])
 		{(void **) &quota_buckets, sizeof(QuotaBucket), quota_max_buckets},
 		{(void **) &quota_tenants, sizeof(QuotaTenant), quota_max_tenants},
 		{(void **) &quota_portions, sizeof(QuotaPortion), quota_max_portions()},
+		{(void **) &quota_grants, sizeof(QuotaGrant), quota_max_grants()},
 		{(void **) &quota_shares, sizeof(QuotaShare), quota_max_flows},
 		{(void **) &quota_flows, sizeof(QuotaFlow), quota_max_flows},
 		{(void **) &quota_lines, sizeof(QuotaLine), quota_max_flows},

@@ -120,6 +120,7 @@ typedef struct QuotaSlot
 	TimestampTz fold_seen_us;	/* at this instant; 0 = nothing noted */
 	TimestampTz fold_complete_us;	/* nothing open is from before this instant */
 	TimestampTz fold_closed_us; /* periods that end by then were closed */
+	TimestampTz fold_expired_us;	/* grants that expire by then have their row */
 	/* job_deadline.h; all but the first are the running worker's alone */
 	pg_atomic_uint64 deadline_low;	/* a TimestampTz: lowered to since the last
 									 * walk began; DT_NOEND = not at all */
@@ -222,6 +223,7 @@ typedef struct QuotaShared
 	QuotaTable	flow_table;
 	QuotaTable	line_table;
 	QuotaTable	far_gate_table;
+	uint32		grant_free;
 	uint32		permit_free;
 	uint32		permits_used;
 	uint32		permit_aliases; /* permits with an alias */
@@ -254,6 +256,7 @@ extern PGDLLIMPORT QuotaShared *quota_shared;
 extern PGDLLIMPORT QuotaSlot *quota_slots;
 extern PGDLLIMPORT QuotaBucket *quota_buckets;
 extern PGDLLIMPORT QuotaTenant *quota_tenants;
+extern PGDLLIMPORT QuotaGrant *quota_grants;
 extern PGDLLIMPORT QuotaPortion *quota_portions;
 extern PGDLLIMPORT QuotaShare *quota_shares;
 extern PGDLLIMPORT QuotaFlow *quota_flows;
@@ -347,6 +350,13 @@ static inline int
 quota_max_portions(void)
 {
 	return 2 * quota_max_tenants;
+}
+
+/* Grants that expire: one for every four buckets. */
+static inline int
+quota_max_grants(void)
+{
+	return Max(quota_max_buckets / 4, EXPIRING_MAX);
 }
 
 /* The object is in use and the slot's. */

@@ -10,6 +10,7 @@
 
 #include "adaptive.h"
 #include "breaker.h"
+#include "expiring.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
 #include "meter.h"
@@ -143,6 +144,12 @@ typedef struct QuotaBucket
 	uint64		lapse_version;	/* moves when these may have become others, */
 	bool		lapse_look;		/* and this says so until they are read again; */
 	int64		lapse_look_ns;	/* they are then, too */
+	/* allowance: grants that expire; see credit_grant.c */
+	int64		seen_us;		/* what it is charged counts then or later */
+	uint32		grants;			/* the newest one of the period, or QUOTA_NO_INDEX */
+	int64		gone;			/* units of those that have expired; used has them */
+	int64		gone_until_us;	/* the last one of these did then, */
+	int64		gone_next_us;	/* and the next one does; or: this is to be found out */
 	int64		told_us;		/* allowance: the period whose exhaustion was
 								 * told as an event */
 	int64		warned_us;		/* allowance: the period in which use was told */
@@ -172,6 +179,13 @@ typedef struct QuotaBucket
 	char		limit_name[QUOTA_NAME_LEN];
 	char		label[QUOTA_LABEL_LEN];
 } QuotaBucket;
+
+/* A grant that expires; see credit_grant.c. */
+typedef struct QuotaGrant
+{
+	Expiring	expiring;
+	uint32		next;			/* older one of its bucket, or in the free list */
+} QuotaGrant;
 
 /* Where the search for idle buckets goes on; see reclaim.c. */
 typedef struct QuotaHand
@@ -210,7 +224,8 @@ typedef struct QuotaPart
 	int64		amount;			/* units charged */
 	int64		each;			/* of them for each call of the permit */
 	int64		final;			/* once marked: units that stay charged */
-	int64		period_us;		/* allowance: start of the period charged */
+	int64		period_us;		/* allowance: start of the period charged, */
+	int64		charged_us;		/* and the instant */
 	MeterTake	take;			/* of a rate: for returns */
 } QuotaPart;
 

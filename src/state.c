@@ -45,7 +45,7 @@
 #define STATE_TEMP	STATE_FILE ".tmp"
 
 /* Rises with every change of what a saved field means. */
-#define STATE_MAGIC	INT64CONST(0x51554f5441000005)
+#define STATE_MAGIC	INT64CONST(0x51554f5441000006)
 
 /* ---- both sides ---- */
 

@@ -116,8 +116,10 @@ restore_buckets(State *state)
 		memcpy(bucket, &saved.bucket, sizeof(*bucket));
 		pg_atomic_init_u32(&bucket->pins, 0);
 		permit_bucket_init(bucket);
-		if (bucket->load == QUOTA_LOAD_LOADING)
+		/* grants that expire are in rows only */
+		if (bucket->load == QUOTA_LOAD_LOADING || bucket->grants != QUOTA_NO_INDEX)
 			bucket->load = QUOTA_LOAD_EMPTY;
+		bucket->grants = QUOTA_NO_INDEX;
 		/* counted again from the permits that are restored; the others have ended */
 		bucket->loose += bucket->held;
 		bucket->held = 0;

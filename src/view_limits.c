@@ -5,6 +5,7 @@
  */
 #include "view.h"
 
+#include "credit.h"
 #include "floor.h"
 #include "flow_gate.h"
 #include "miscadmin.h"
@@ -39,6 +40,7 @@ copy_bucket(const View *view, uint32 index, BucketRow *row)
 	}
 	permit_bucket_expire(index, view->now_ns);
 	row->bucket = *b;
+	row->bucket.gone = credit_grants_gone(b, view->wall_us);
 	row->busy = pg_atomic_read_u32(&b->pins) > pg_atomic_read_u32(&b->waiting_pins);
 	strlcpy(row->provider, slot->provider, sizeof(row->provider));
 	row->tenant[0] = '\0';
@@ -78,7 +80,7 @@ put_amounts(View *view, const QuotaBucket *b)
 	bool		loaded = !allowance || b->load == QUOTA_LOAD_READY;
 	bool		over = allowance && view->wall_us >= b->period_end_us;
 	int64		used = quota_is_rate(b->kind) ? meter_spent(&b->meter) :
-		over ? 0 : b->used + b->shadow_used - b->lapsed;
+		over ? 0 : b->used + b->shadow_used - b->lapsed + b->gone;
 	int64		level = quota_is_rate(b->kind) ? meter_level(&b->meter) :
 		b->unknown_until_ns > view->now_ns ? 0 : Max(b->capacity - used, 0);
 

@@ -47,20 +47,27 @@ CREATE TABLE quota.ledger (
 	calls integer,
 	period_start timestamptz,
 	allowance bigint,
+	expires_at timestamptz,
 	CONSTRAINT ledger_kind_word CHECK (kind OPERATOR(pg_catalog.=) ANY
 		(ARRAY['hold', 'release', 'settle', 'refund', 'expire', 'late', 'grant', 'adjust'])),
 	CONSTRAINT ledger_moves CHECK (quota.ledger_entry_moves(kind, amount, held)),
 	CONSTRAINT ledger_permit_presence CHECK (permit IS NOT NULL OR
-		kind OPERATOR(pg_catalog.=) ANY (ARRAY['grant', 'adjust']))
+		kind OPERATOR(pg_catalog.=) ANY (ARRAY['grant', 'adjust'])),
+	CONSTRAINT ledger_expires_later CHECK (expires_at IS NULL OR
+		(kind OPERATOR(pg_catalog.=) 'grant' AND expires_at OPERATOR(pg_catalog.>) charged_at))
 ) USING heap;
 CREATE INDEX ledger_account ON quota.ledger (account, charged_at) INCLUDE (amount);
 CREATE INDEX ledger_permit ON quota.ledger (permit) WHERE permit IS NOT NULL;
+CREATE INDEX ledger_expiring ON quota.ledger (account, charged_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX ledger_expires ON quota.ledger (expires_at) WHERE expires_at IS NOT NULL;
 
 COMMENT ON TABLE quota.ledger IS
 'Every credit spent or given, one entry each; entries are never changed. What an allowance has used is the sum of amount over the entries of its account charged in the current period. Written by quota_acquire, quota_dequeue, quota_settle, quota_grant and the like; direct INSERT is for restoring a dump.';
 COMMENT ON INDEX quota.ledger_account IS 'What an account has used in a period.';
 COMMENT ON SEQUENCE quota.ledger_id_seq IS 'Numbers of entries.';
 COMMENT ON INDEX quota.ledger_permit IS 'Entries of one permit.';
+COMMENT ON INDEX quota.ledger_expiring IS 'Grants of an account that expire.';
+COMMENT ON INDEX quota.ledger_expires IS 'Which grants expire next.';
 COMMENT ON COLUMN quota.ledger.id IS 'Number of the entry, in order of writing.';
 COMMENT ON COLUMN quota.ledger.account IS 'Identity of the allowance: hash of provider, limit and what the limit is counted per.';
 COMMENT ON COLUMN quota.ledger.provider IS 'Provider of the limit; NULL for a limit across providers or of an account.';
@@ -74,6 +81,7 @@ COMMENT ON COLUMN quota.ledger.xid IS 'Transaction that wrote the entry. Entries
 COMMENT ON COLUMN quota.ledger.calls IS 'Of settle and expire: the calls that the hold was for then; units given when settling are of one.';
 COMMENT ON COLUMN quota.ledger.period_start IS 'Of hold: start of the period it was decided in.';
 COMMENT ON COLUMN quota.ledger.allowance IS 'Of hold: amount of the allowance when it was admitted, so what the holds of a period come to, less what was given back and granted, never exceeds the greatest of these. NULL: the limit was soft and admitted it whatever was left.';
+COMMENT ON COLUMN quota.ledger.expires_at IS 'Of a grant: what is not spent of it by then is gone, see quota_grant; NULL = it ends with the period.';
 COMMENT ON COLUMN quota.ledger.permit IS 'Permit of the call; all its entries have the same.';
 COMMENT ON COLUMN quota.ledger.job IS 'Job the call was made for.';
 COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in: the one that contains this instant by the limit''s calendar. Entries that refer to a hold have that of the hold.';
@@ -158,13 +166,14 @@ CREATE FUNCTION quota_grant(
 	amount bigint,
 	reason text DEFAULT NULL,
 	endpoint text DEFAULT NULL,
-	key text DEFAULT NULL)
+	key text DEFAULT NULL,
+	expires_at timestamptz DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'quota_grant'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION quota_grant(text, text, text, bigint, text, text, text) IS
-'Gives an allowance more units for its current period; others can spend them once this transaction has committed. tenant NULL names an allowance that tenants share, provider NULL a limit across providers or of an account, endpoint is needed if the limit is of certain endpoints. key (1 to 1024 bytes) makes it idempotent for its tenant and provider: once it has committed, the same call with the same key does nothing, see quota.keys. Errors: 42704 no such allowance; 22023 amount below 1, or key out of range; 23505 the key was used for other arguments, which DETAIL names; 55P03 it is in use by an open transaction; 22003 the period would be given more than 4e18 units.';
-REVOKE ALL ON FUNCTION quota_grant(text, text, text, bigint, text, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION quota_grant(text, text, text, bigint, text, text, text, timestamptz) IS
+'Gives an allowance more units for its current period; others can spend them once this transaction has committed. expires_at: what is not spent of them by then is gone, by the clock alone; NULL = they end with the period, and it can be no later than that. From the instant of the grant calls and positive adjustments spend of grants before the allowance, of the one first that expires soonest. What a call uses counts at the instant it was admitted: what it holds when a grant expires stays good, and what it gives back later is gone as far as it was spent of that grant. What was used before, debts included, is not paid by it. tenant NULL names an allowance that tenants share, provider NULL a limit across providers or of an account, endpoint is needed if the limit is of certain endpoints. key (1 to 1024 bytes) makes it idempotent for its tenant and provider: once it has committed, the same call with the same key does nothing, see quota.keys. Errors: 42704 no such allowance; 22023 amount below 1, or key out of range; 23505 the key was used for other arguments, which DETAIL names; 55P03 it is in use by an open transaction; 22003 the period would be given more than 4e18 units; 22023 expires_at is not in the future or later than the end of the period; 53400 the account has had 64 grants that expire in its period, or no more fit in memory.';
+REVOKE ALL ON FUNCTION quota_grant(text, text, text, bigint, text, text, text, timestamptz) FROM PUBLIC;
 
 CREATE FUNCTION quota_adjust(
 	tenant text,
@@ -221,12 +230,14 @@ CREATE FUNCTION quota_balance(
 	OUT held bigint,
 	OUT remaining bigint,
 	OUT period_start timestamptz,
-	OUT period_end timestamptz)
+	OUT period_end timestamptz,
+	OUT expiring bigint,
+	OUT expires_at timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_balance'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 5;
 COMMENT ON FUNCTION quota_balance(text, text, text) IS
-'The allowances that calls of a tenant meet, at one provider or (NULL) at all: amount per period, used (holds and what open transactions took included, less what was granted), posted (amount less what was settled, plus what was granted), held (by open holds; after a crash those included that have expired and stay spent, until a background worker has written so), remaining = posted - held (negative = debt), and the current period. tenant NULL shows those that tenants share. limit_provider is NULL for a limit across providers or of an account.';
+'The allowances that calls of a tenant meet, at one provider or (NULL) at all: amount per period, used (holds and what open transactions took included, less what was granted and has not expired unspent), posted (amount less what was settled, plus what was granted and has not expired), held (by open holds; after a crash those included that have expired and stay spent, until a background worker has written so), remaining = posted - held (negative = debt), the current period, and of the grants that expire next: how many units of them are unspent and when they go (0 and NULL: there are none). tenant NULL shows those that tenants share. limit_provider is NULL for a limit across providers or of an account.';
 
 SELECT pg_catalog.pg_extension_config_dump('quota.ledger', '');
 SELECT pg_catalog.pg_extension_config_dump('quota.ledger_id_seq', '');

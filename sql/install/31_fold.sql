@@ -47,12 +47,13 @@ CREATE TABLE quota.ledger_periods (
 	given bigint NOT NULL,
 	upto xid8,
 	created_at timestamptz NOT NULL,
+	expired bigint NOT NULL DEFAULT 0,
 	PRIMARY KEY (account, period_start),
 	CONSTRAINT ledger_periods_order CHECK (period_start OPERATOR(pg_catalog.<) period_end)
 ) USING heap;
 
 COMMENT ON TABLE quota.ledger_periods IS
-'Roll-over: one row for each period of an account that had entries and is over. At its start amount went from granted to available, at its end what was left of it (amount - posted - held) from available to lapsed; a debt ends, too. What is held stays so, and is settled in the period it was held in. Written by a background worker once no transaction is open that was when the period ended; no answer depends on it. Rows are never changed.';
+'Roll-over: one row for each period of an account that had entries and is over. At its start amount went from granted to available, at its end what was left of it (amount - posted - held - expired) from available to lapsed; a debt ends, too. What is held stays so, and is settled in the period it was held in. Written by a background worker once no transaction is open that was when the period ended; no answer depends on it. Rows are never changed.';
 COMMENT ON COLUMN quota.ledger_periods.account IS 'As in quota.ledger.';
 COMMENT ON COLUMN quota.ledger_periods.period_start IS 'First instant of the period. Periods of an account do not overlap: after a change of its calendar the first one starts where the last one has ended.';
 COMMENT ON COLUMN quota.ledger_periods.period_end IS 'First instant after it.';
@@ -66,6 +67,7 @@ COMMENT ON COLUMN quota.ledger_periods.held IS 'Units in holds that were open th
 COMMENT ON COLUMN quota.ledger_periods.given IS 'Units that grants and adjustments gave in the period, less what they took; counted in posted, too.';
 COMMENT ON COLUMN quota.ledger_periods.upto IS 'Entries with an xid below it are counted; those of the period that came later are not. NULL in a row that was restored.';
 COMMENT ON COLUMN quota.ledger_periods.created_at IS 'When the row was written.';
+COMMENT ON COLUMN quota.ledger_periods.expired IS 'Units of grants that expired in the period and had not been spent.';
 
 CREATE TRIGGER zz_quota_ledger_stamp BEFORE INSERT ON quota.ledger_periods
 	FOR EACH ROW EXECUTE FUNCTION quota.ledger_stamp();
@@ -80,4 +82,57 @@ COMMENT ON TRIGGER zz_quota_ledger_stamp ON quota.ledger_periods IS 'Transaction
 COMMENT ON TRIGGER ledger_final ON quota.ledger_periods IS 'Rows are never changed.';
 COMMENT ON TRIGGER ledger_final_truncate ON quota.ledger_periods IS 'Rows are never removed.';
 
+CREATE FUNCTION quota.account_grants(
+	account uuid,
+	period_start timestamptz,
+	period_end timestamptz,
+	upto xid8,
+	OUT entry bigint,
+	OUT expires_at timestamptz,
+	OUT amount bigint,
+	OUT unspent bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'quota_account_grants'
+LANGUAGE C STABLE PARALLEL UNSAFE ROWS 1;
+COMMENT ON FUNCTION quota.account_grants(uuid, timestamptz, timestamptz, xid8) IS 'Internal: grants of an account in a period that expire, and what is left of each, or was when it expired, by the entries with an xid below upto; NULL = by all.';
+
+CREATE TABLE quota.ledger_expired (
+	entry bigint PRIMARY KEY,
+	account uuid NOT NULL,
+	period_start timestamptz NOT NULL,
+	period_end timestamptz NOT NULL,
+	expires_at timestamptz NOT NULL,
+	amount bigint NOT NULL,
+	upto xid8,
+	created_at timestamptz NOT NULL,
+	xid xid8 NOT NULL,
+	CONSTRAINT ledger_expired_amount CHECK (amount OPERATOR(pg_catalog.>=) 0)
+) USING heap;
+
+COMMENT ON TABLE quota.ledger_expired IS
+'One row for each grant that has expired before the end of its period: its unspent units went from available to lapsed. Written by a background worker once no transaction is open that was when it expired; no answer depends on it. Rows are never changed. What calls of before change later is not in it: quota.account_grants says what all entries come to.';
+COMMENT ON COLUMN quota.ledger_expired.entry IS 'The grant: id of its entry in quota.ledger.';
+COMMENT ON COLUMN quota.ledger_expired.account IS 'As in quota.ledger.';
+COMMENT ON COLUMN quota.ledger_expired.period_start IS 'First instant of the period that it was given in.';
+COMMENT ON COLUMN quota.ledger_expired.period_end IS 'First instant after that.';
+COMMENT ON COLUMN quota.ledger_expired.expires_at IS 'When it expired.';
+COMMENT ON COLUMN quota.ledger_expired.amount IS 'Units of it that were not spent.';
+COMMENT ON COLUMN quota.ledger_expired.upto IS 'Entries with an xid below it are counted. NULL in a row that was restored.';
+COMMENT ON COLUMN quota.ledger_expired.created_at IS 'When the row was written.';
+COMMENT ON COLUMN quota.ledger_expired.xid IS 'Transaction that wrote the row: its place among the entries of the account.';
+
+CREATE TRIGGER zz_quota_ledger_stamp BEFORE INSERT ON quota.ledger_expired
+	FOR EACH ROW EXECUTE FUNCTION quota.ledger_stamp();
+CREATE TRIGGER ledger_final BEFORE UPDATE OR DELETE ON quota.ledger_expired
+	FOR EACH ROW EXECUTE FUNCTION quota.ledger_refuse();
+CREATE TRIGGER ledger_final_truncate BEFORE TRUNCATE ON quota.ledger_expired
+	FOR EACH STATEMENT EXECUTE FUNCTION quota.ledger_refuse();
+ALTER TABLE quota.ledger_expired ENABLE ALWAYS TRIGGER zz_quota_ledger_stamp;
+ALTER TABLE quota.ledger_expired ENABLE ALWAYS TRIGGER ledger_final;
+ALTER TABLE quota.ledger_expired ENABLE ALWAYS TRIGGER ledger_final_truncate;
+COMMENT ON TRIGGER zz_quota_ledger_stamp ON quota.ledger_expired IS 'Transactions mean nothing in another cluster.';
+COMMENT ON TRIGGER ledger_final ON quota.ledger_expired IS 'Rows are never changed.';
+COMMENT ON TRIGGER ledger_final_truncate ON quota.ledger_expired IS 'Rows are never removed.';
+
 SELECT pg_catalog.pg_extension_config_dump('quota.ledger_periods', '');
+SELECT pg_catalog.pg_extension_config_dump('quota.ledger_expired', '');

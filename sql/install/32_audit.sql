@@ -216,6 +216,23 @@ AS $$
 			WHERE l.account OPERATOR(pg_catalog.=) p.account AND l.charged_at OPERATOR(pg_catalog.>=) p.period_start
 				AND l.charged_at OPERATOR(pg_catalog.<) p.period_end AND l.xid OPERATOR(pg_catalog.<) p.upto) AS s
 		WHERE audit_folds."full" AND p.upto IS NOT NULL AND s.used OPERATOR(pg_catalog.<>) (p.posted OPERATOR(pg_catalog.+) p.held)
+		UNION ALL
+		SELECT p.account, 'closed period differs', 'units expired in the one that starts at ' OPERATOR(pg_catalog.||) p.period_start,
+			s.expired, p.expired
+		FROM quota.ledger_periods AS p
+		CROSS JOIN LATERAL (
+			SELECT coalesce(pg_catalog.sum(g.unspent), 0) AS expired
+			FROM quota.account_grants(p.account, p.period_start, p.period_end, p.upto) AS g
+			WHERE g.expires_at OPERATOR(pg_catalog.<) p.period_end) AS s
+		WHERE audit_folds."full" AND p.upto IS NOT NULL AND s.expired OPERATOR(pg_catalog.<>) p.expired
+		UNION ALL
+		SELECT x.account, 'expired grant differs', 'units of entry ' OPERATOR(pg_catalog.||) x.entry,
+			g.unspent, x.amount
+		FROM quota.ledger_expired AS x
+		LEFT JOIN LATERAL quota.account_grants(x.account, x.period_start, x.period_end, x.upto) AS g
+			ON g.entry OPERATOR(pg_catalog.=) x.entry AND g.expires_at OPERATOR(pg_catalog.=) x.expires_at
+		WHERE audit_folds."full" AND CASE WHEN x.upto IS NULL THEN g.entry IS NULL
+			ELSE g.unspent IS DISTINCT FROM x.amount END
 	)
 	SELECT f.problem, l.provider, l.limit_name, l.tenant, NULL::bigint,
 		f.detail, f.expected::bigint, f.actual
@@ -241,5 +258,5 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_audit'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION quota_audit(boolean) IS
-'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, or admitted though they were not available (an allowance owes something only by what was settled beyond a hold, settled late or adjusted, by a soft limit, or by a change of its amount), refunds above what was spent, entries that do not sum to zero, running balances (quota.ledger_folds) that are not the one before with the entries between, or leave a number out, periods that overlap or were not closed (quota.ledger_periods), and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs; with full false only what is newer than the newest running balance of each account, that balance with the one before it, and open holds: it trusts older ones. Counters in use by open transactions are not compared.';
+'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, or admitted though they were not available (an allowance owes something only by what was settled beyond a hold, settled late or adjusted, by a soft limit, or by a change of its amount), refunds above what was spent, entries that do not sum to zero, running balances (quota.ledger_folds) that are not the one before with the entries between, or leave a number out, periods that overlap or were not closed (quota.ledger_periods), grants of which another amount is said to have expired (quota.ledger_expired) than entries leave, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs; with full false only what is newer than the newest running balance of each account, that balance with the one before it, and open holds: it trusts older ones. Counters in use by open transactions are not compared.';
 REVOKE ALL ON FUNCTION quota_audit(boolean) FROM PUBLIC;

@@ -18,6 +18,7 @@ WITH newest AS (
 		n.given OPERATOR(pg_catalog.+) t.given AS given,
 		n.posted OPERATOR(pg_catalog.+) n.given OPERATOR(pg_catalog.+) t.spent AS spent,
 		n.held OPERATOR(pg_catalog.+) t.held AS held,
+		x.units AS expired,
 		coalesce(o.posted OPERATOR(pg_catalog.+) o.given OPERATOR(pg_catalog.+) o.held, 0) AS spent_before,
 		coalesce(o.charged_at, n.period_start) AS before
 	FROM newest AS n
@@ -36,6 +37,10 @@ WITH newest AS (
 		FROM quota.ledger AS e
 		WHERE e.account OPERATOR(pg_catalog.=) n.account AND e.xid OPERATOR(pg_catalog.>=) n.upto
 			AND e.charged_at OPERATOR(pg_catalog.>=) n.period_start AND e.charged_at OPERATOR(pg_catalog.<) n.period_end) AS t
+	CROSS JOIN LATERAL (
+		SELECT coalesce(pg_catalog.sum(g.unspent), 0)::bigint AS units
+		FROM quota.account_grants(n.account, n.period_start, n.period_end, NULL) AS g
+		WHERE g.expires_at OPERATOR(pg_catalog.<=) quota_clock() AND g.expires_at OPERATOR(pg_catalog.<) n.period_end) AS x
 	LEFT JOIN LATERAL (
 		SELECT f.charged_at, f.posted, f.given, f.held
 		FROM quota.ledger_folds AS f
@@ -46,7 +51,7 @@ WITH newest AS (
 		SELECT FROM quota.ledger_periods AS p
 		WHERE p.account OPERATOR(pg_catalog.=) n.account AND p.period_start OPERATOR(pg_catalog.>=) n.period_start)
 ), burnt AS (
-	SELECT c.*, c.amount OPERATOR(pg_catalog.+) c.given OPERATOR(pg_catalog.-) c.spent OPERATOR(pg_catalog.-) c.held AS closing,
+	SELECT c.*, c.amount OPERATOR(pg_catalog.+) c.given OPERATOR(pg_catalog.-) c.spent OPERATOR(pg_catalog.-) c.held OPERATOR(pg_catalog.-) c.expired AS closing,
 		CASE WHEN quota_clock() OPERATOR(pg_catalog.>=) (c.before OPERATOR(pg_catalog.+) '1 minute'::interval) AND quota_clock() OPERATOR(pg_catalog.<) c.period_end
 			THEN pg_catalog.round((c.spent OPERATOR(pg_catalog.+) c.held OPERATOR(pg_catalog.-) c.spent_before) OPERATOR(pg_catalog.*) 3600::numeric
 				OPERATOR(pg_catalog./) pg_catalog.extract('epoch', quota_clock() OPERATOR(pg_catalog.-) c.before), 3)
@@ -57,13 +62,14 @@ SELECT b.account, b.provider, b.limit_name, b.tenant, b.unit, b.period_start, b.
 	b.amount AS opening, b.given, b.spent, b.held, b.closing,
 	false AS closed, b.burn_rate,
 	CASE WHEN b.closing OPERATOR(pg_catalog.<=) 0 THEN 0
-		WHEN b.burn_rate OPERATOR(pg_catalog.>) 0 THEN pg_catalog.round(b.closing OPERATOR(pg_catalog./) b.burn_rate, 3) END AS hours_left
+		WHEN b.burn_rate OPERATOR(pg_catalog.>) 0 THEN pg_catalog.round(b.closing OPERATOR(pg_catalog./) b.burn_rate, 3) END AS hours_left,
+	b.expired
 FROM burnt AS b
 UNION ALL
 SELECT p.account, p.provider, p.limit_name, p.tenant, p.unit, p.period_start, p.period_end,
 	p.amount, p.given OPERATOR(pg_catalog.+) g.given, p.posted OPERATOR(pg_catalog.+) p.given OPERATOR(pg_catalog.+) g.spent, p.held OPERATOR(pg_catalog.+) g.held,
-	p.amount OPERATOR(pg_catalog.-) p.posted OPERATOR(pg_catalog.-) p.held OPERATOR(pg_catalog.-) g.used,
-	true, NULL, NULL
+	p.amount OPERATOR(pg_catalog.-) p.posted OPERATOR(pg_catalog.-) p.held OPERATOR(pg_catalog.-) g.used OPERATOR(pg_catalog.-) x.units,
+	true, NULL, NULL, x.units
 FROM quota.ledger_periods AS p
 CROSS JOIN LATERAL (
 	SELECT coalesce(pg_catalog.sum(e.amount), 0)::bigint AS used,
@@ -72,7 +78,11 @@ CROSS JOIN LATERAL (
 		coalesce(pg_catalog.sum(e.held), 0)::bigint AS held
 	FROM quota.ledger AS e
 	WHERE e.account OPERATOR(pg_catalog.=) p.account AND e.xid OPERATOR(pg_catalog.>=) p.upto
-		AND e.charged_at OPERATOR(pg_catalog.>=) p.period_start AND e.charged_at OPERATOR(pg_catalog.<) p.period_end) AS g;
+		AND e.charged_at OPERATOR(pg_catalog.>=) p.period_start AND e.charged_at OPERATOR(pg_catalog.<) p.period_end) AS g
+CROSS JOIN LATERAL (
+	SELECT coalesce(pg_catalog.sum(g.unspent), 0)::bigint AS units
+	FROM quota.account_grants(p.account, p.period_start, p.period_end, NULL) AS g
+	WHERE g.expires_at OPERATOR(pg_catalog.<) p.period_end) AS x;
 
 CREATE VIEW quota.statement AS
 SELECT p.provider, p.limit_name, p.tenant, p.unit, p.period_start, p.period_end, p.closed,
@@ -82,14 +92,28 @@ SELECT p.provider, p.limit_name, p.tenant, p.unit, p.period_start, p.period_end,
 	OPERATOR(pg_catalog.-) e.amount AS amount, e.held,
 	p.opening OPERATOR(pg_catalog.-) pg_catalog.sum(e.amount) OVER w AS balance
 FROM quota.statement_periods AS p
-JOIN quota.ledger AS e
-	ON e.account OPERATOR(pg_catalog.=) p.account
-		AND e.charged_at OPERATOR(pg_catalog.>=) p.period_start AND e.charged_at OPERATOR(pg_catalog.<) p.period_end
+CROSS JOIN LATERAL (
+	SELECT l.xid, l.id, l.charged_at, l.created_at, l.kind, l.tenant, l.permit, l.job, l.reason, l.amount, l.held
+	FROM quota.ledger AS l
+	WHERE l.account OPERATOR(pg_catalog.=) p.account
+		AND l.charged_at OPERATOR(pg_catalog.>=) p.period_start AND l.charged_at OPERATOR(pg_catalog.<) p.period_end
+	UNION ALL
+	SELECT x.xid, g.entry, g.expires_at, x.created_at, 'expired', NULL, NULL, NULL, NULL, x.amount, 0
+	FROM quota.account_grants(p.account, p.period_start, p.period_end, NULL) AS g
+	JOIN quota.ledger_expired AS x ON x.entry OPERATOR(pg_catalog.=) g.entry
+	UNION ALL
+	SELECT NULL, g.entry, g.expires_at, g.expires_at, 'expired', NULL, NULL, NULL, NULL,
+		g.unspent OPERATOR(pg_catalog.-) coalesce(x.amount, 0), 0
+	FROM quota.account_grants(p.account, p.period_start, p.period_end, NULL) AS g
+	LEFT JOIN quota.ledger_expired AS x ON x.entry OPERATOR(pg_catalog.=) g.entry
+	WHERE g.expires_at OPERATOR(pg_catalog.<) p.period_end
+		AND (p.closed OR g.expires_at OPERATOR(pg_catalog.<=) quota_clock())
+		AND g.unspent OPERATOR(pg_catalog.<>) coalesce(x.amount, 0)) AS e
 WINDOW w AS (PARTITION BY p.tenant, p.provider, p.limit_name, p.account, p.period_start
-	ORDER BY e.xid, e.id);
+	ORDER BY e.xid NULLS LAST, e.id);
 
 COMMENT ON VIEW quota.statement_periods IS
-'What became of each allowance, for each of its periods that had entries: opening + given - spent - held = closing, all committed entries included. A period shows once a background worker has folded its first entries, some ten seconds after them, and none of a limit that was deleted before.';
+'What became of each allowance, for each of its periods that had entries: opening + given - spent - held - expired = closing, all committed entries included. A period shows once a background worker has folded its first entries, some ten seconds after them, and none of a limit that was deleted before.';
 COMMENT ON COLUMN quota.statement_periods.account IS 'As in quota.ledger.';
 COMMENT ON COLUMN quota.statement_periods.provider IS 'NULL for a limit across providers or of an account.';
 COMMENT ON COLUMN quota.statement_periods.limit_name IS 'Name of the limit.';
@@ -105,6 +129,7 @@ COMMENT ON COLUMN quota.statement_periods.closing IS 'What is left now, or was n
 COMMENT ON COLUMN quota.statement_periods.closed IS 'The period is over and its roll-over row written.';
 COMMENT ON COLUMN quota.statement_periods.burn_rate IS 'Units an hour that calls spend: spent + held now, less the same at the newest running balance (quota.ledger_folds) that is an hour old or older, or else nothing at the start of the period; divided by the time between. Three decimals; NULL in the first minute, and when the period is over.';
 COMMENT ON COLUMN quota.statement_periods.hours_left IS 'closing / burn_rate: in how many hours it is empty if calls go on like that. 0 = it is empty, NULL = not at all. The period may end before.';
+COMMENT ON COLUMN quota.statement_periods.expired IS 'Units of grants that have expired, as far as they had not been spent.';
 COMMENT ON VIEW quota.statement IS
 'Entries of each allowance and period in order, with what was left after each; as quota.statement_periods, some ten seconds after the first entry of a period. Name tenant, provider, limit_name or period_start in WHERE: then only the entries of those are read.';
 COMMENT ON COLUMN quota.statement.provider IS 'NULL for a limit across providers or of an account.';
@@ -114,10 +139,10 @@ COMMENT ON COLUMN quota.statement.unit IS 'Unit of all amounts.';
 COMMENT ON COLUMN quota.statement.period_start IS 'First instant of the period.';
 COMMENT ON COLUMN quota.statement.period_end IS 'First instant after it.';
 COMMENT ON COLUMN quota.statement.closed IS 'The period is over and its roll-over row written.';
-COMMENT ON COLUMN quota.statement.seq IS 'Number of the entry in the period, from 1 and without gaps. NULL as long as a transaction is open that may add an entry before it.';
+COMMENT ON COLUMN quota.statement.seq IS 'Number of the entry in the period, from 1 and without gaps. NULL of what is not written, and as long as a transaction is open that may add an entry before it.';
 COMMENT ON COLUMN quota.statement.charged_at IS 'As in quota.ledger.';
 COMMENT ON COLUMN quota.statement.created_at IS 'As in quota.ledger.';
-COMMENT ON COLUMN quota.statement.kind IS 'As in quota.ledger.';
+COMMENT ON COLUMN quota.statement.kind IS 'As in quota.ledger; expired: what was left of a grant when it did (charged_at). Without seq: a background worker has not written that yet, or what calls of before it have given back since, less what they have used more.';
 COMMENT ON COLUMN quota.statement.caller IS 'Tenant of the call; NULL for an entry by hand that names none.';
 COMMENT ON COLUMN quota.statement.permit IS 'As in quota.ledger.';
 COMMENT ON COLUMN quota.statement.job IS 'As in quota.ledger.';

@@ -78,6 +78,10 @@ in( 'app', q{
 	SELECT quota_refund(permit, 2, 'sorry') FROM quota.ledger WHERE kind = 'settle' LIMIT 1;
 	SELECT quota_grant('t', 'p', 'credits', 100, 'gift');
 	SELECT quota_adjust('t', 'p', 'credits', 7);
+	-- grants that expire: of the first one 50 are gone when the hold is lost
+	SELECT quota_grant('t', 'p', 'credits', 90, expires_at => '2030-01-01 12:00:08+00');
+	SELECT quota_settle(permit) FROM quota_hold('t', 'p', 'credit', 40);
+	SELECT quota_grant('t', 'p', 'credits', 60, expires_at => '2030-01-10 00:00:00+00');
 	SELECT permit FROM quota_hold('t', 'p', 'credit', 30, '10 s');
 	-- a call with a key
 	SELECT quota_acquire('it''s "u"\\', 'q', connection => 'c', key => 'a "key"');
@@ -93,6 +97,8 @@ ok( $node->poll_query_until(
 	'a hold was lost');
 in('app', q{INSERT INTO mine SELECT (SELECT max(id) FROM quota.jobs), permit
 	FROM quota_hold('t', 'p', 'credit', 40, '1 h')});
+clock_advance($node, '10 s');
+ok($node->poll_query_until('app', 'SELECT sum(amount) = 20 FROM quota.ledger_expired'), 'a grant has expired');
 is( in('app', 'SELECT string_agg(DISTINCT kind, $$ $$ ORDER BY kind) FROM quota.ledger'),
 	'adjust expire grant hold refund settle',
 	'entries of every kind');
@@ -112,7 +118,7 @@ sub contents
 	foreach my $table (split /\n/, $tables)
 	{
 		my $new = $table eq 'leases' ? ",ready_at,permit,worker,original_at,claimed_at"
-		  : $table eq 'ledger' ? ',xid' : $table eq 'ledger_periods' ? ',upto' : '';
+		  : $table eq 'ledger' ? ',xid' : $table eq 'ledger_periods' ? ',upto' : $table eq 'ledger_expired' ? ',upto,xid' : '';
 		$all .= "$table:\n"
 		  . in($database, "SELECT to_jsonb(t) - '{created_epoch,changed_epoch,changed_ns$new}'::text[]
 				FROM quota.$table t ORDER BY 1") . "\n";
@@ -123,13 +129,13 @@ sub contents
 }
 
 # What decisions follow from; "held" counts holds whose permits are in memory.
-my $balance = q{SELECT b.t, limit_name, unit, amount, used, remaining, period_start, period_end
+my $balance = q{SELECT b.t, limit_name, unit, amount, used, remaining, period_start, period_end, expiring, expires_at
 	FROM unnest(ARRAY['t', 'it''s "u"\']) b (t), quota_balance(b.t, 'p') ORDER BY 1, 2;
 	SELECT * FROM quota_audit()};
 
 my $contents = contents('app');
 my $balances = in('app', $balance);
-like($balances, qr/^t\|credits\|credit\|5000\|-42\|5042\|/m, 'a balance to compare with');
+like($balances, qr/^t\|credits\|credit\|5000\|-102\|5102\|/m, 'a balance to compare with');
 my $memory = 'SELECT * FROM quota.stat_buckets ORDER BY 1, 2, 3; SELECT * FROM quota.stat_permits ORDER BY 1;
 	SELECT * FROM quota.stat_flows ORDER BY 1, 2, 3, 4';
 my $in_memory = in('app', $memory);

@@ -3,7 +3,7 @@
 
 # G4: credits are exact under random work of many sessions: holds, calls, settling in full,
 # in part, too much, again, too late, releases, refunds, grants, adjustments, keys, expiry,
-# period roll-over, rollbacks and savepoints, sessions that are terminated, backends that
+# grants that expire, period roll-over, rollbacks and savepoints, sessions that are terminated, backends that
 # are killed, crashes of the server.  After every round quota_audit() finds nothing, and a
 # computation here, from the entries alone, agrees with the balances, with the open holds
 # and with what the sessions have done.
@@ -99,7 +99,8 @@ $main->query(q{
 			IF keyed THEN
 				PERFORM quota_grant(t, p, 'own', 5 + k, key => 'k' || k);
 			ELSE
-				PERFORM quota_grant(t, p, 'own', n, 'plain');
+				PERFORM quota_grant(t, p, 'own', n, 'plain',
+					expires_at => CASE WHEN random() < 0.7 THEN quota_clock() + random() * interval '4 min' END);
 				INSERT INTO done (op, provider, tenant, amount) VALUES ('grant', p, t, n);
 			END IF;
 		ELSIF dice < 0.95 THEN
@@ -118,7 +119,7 @@ $main->query(q{
 			BEGIN
 				PERFORM step();
 			EXCEPTION WHEN OTHERS THEN
-				IF SQLSTATE NOT IN ('55000', '55P03', '22023', '23505', '42704', '22004', 'P0001') THEN
+				IF SQLSTATE NOT IN ('55000', '55P03', '22023', '23505', '42704', '22004', '53400', 'P0001') THEN
 					RAISE WARNING 'unexpected: % %', SQLSTATE, SQLERRM;
 				END IF;
 			END;
@@ -159,25 +160,51 @@ sub settle_world
 	return;
 }
 
+# What is left of grants after what was charged at each instant: soonest to expire first.
+# Returns the sum.
+my ($n_grants, $n_expired) = (0, 0);
+sub spend
+{
+	my ($grants, $charged) = @_;
+	my $sum = 0;
+	my @grants = sort { $a->{until} <=> $b->{until} } @{ $grants // [] };
+	$_->{rest} = $_->{left} for @grants;
+	foreach my $instant (sort { $a <=> $b } keys %{ $charged // {} })
+	{
+		my $units = $charged->{$instant};
+		foreach my $g (grep { $_->{at} <= $instant && $instant < $_->{until} } @grants)
+		{
+			my $part = $g->{rest} < $units ? $g->{rest} : $units;
+			$g->{rest} -= $part;
+			$units -= $part;
+		}
+	}
+	$sum += $_->{rest} for @grants;
+	return $sum;
+}
+
 sub recompute
 {
 	my ($round) = @_;
 	my (%used, %held, %permit, %bound);
 	# the background worker may be at work: one snapshot for all rows
 	$main->query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my $now = $main->query('SELECT (extract(epoch FROM quota_clock()) * 1000000)::bigint');
 	my %open = map { split /\|/ } split /\n/, $main->query('SELECT permit, CASE WHEN refund AND expires_at <= quota_clock() THEN 2 ELSE 1 END FROM quota.holds');
 	my @entries = map { [ split /\|/, $_, -1 ] } split /\n/, $main->query(q{
 		SELECT l.account, coalesce(l.provider, ''), l.limit_name, coalesce(l.tenant, ''), l.kind, l.amount, l.held,
-			coalesce(l.permit, 0), extract(epoch FROM l.charged_at)::bigint, coalesce(l.reason, '') FROM quota.ledger l ORDER BY id});
+			coalesce(l.permit, 0), extract(epoch FROM date_trunc('second', l.charged_at))::bigint, coalesce(l.reason, ''),
+			(extract(epoch FROM l.charged_at) * 1000000)::bigint, coalesce((extract(epoch FROM l.expires_at) * 1000000)::bigint, 0)
+		FROM quota.ledger l ORDER BY id});
 
 	# periods are whole hours from an anchor that all of them divide
 	my %seconds = (own => 3600, account => 3600, refusing => 5400, everywhere => 7200);
 	my %amount = ('p own' => 400, 'p account' => 1000, 'q own' => 300, 'q refusing' => 700, ' everywhere' => 600);
 	my $anchor = 946684800;
-	my (%grants, %adjusts);
+	my (%grants, %adjusts, %expiring, %charged);
 	foreach my $e (@entries)
 	{
-		my ($account, $provider, $limit, $tenant, $kind, $amount, $held, $permit, $at, $reason) = @$e;
+		my ($account, $provider, $limit, $tenant, $kind, $amount, $held, $permit, $at, $reason, $instant, $until) = @$e;
 		my $period = int(($at - $anchor) / $seconds{$limit});
 		my $bucket = "$account $period";
 
@@ -186,8 +213,9 @@ sub recompute
 		$bound{$bucket} //= $amount{"$provider $limit"};
 		$grants{"$provider $tenant"} += -$amount if $kind eq 'grant' && $reason eq 'plain';
 		$adjusts{$tenant} += $amount if $kind eq 'adjust';
-		# what may exceed the amount: what was granted, and debts
-		$bound{$bucket} -= $amount if $kind eq 'grant';
+		push @{ $expiring{$bucket} }, { at => $instant, until => $until, left => -$amount } if $until;
+		$charged{$bucket}{$instant} += $amount if $permit || $amount > 0;
+		# what may exceed the amount: debts
 		$bound{$bucket} += $amount if ($kind eq 'adjust' || $kind eq 'late' || $kind eq 'settle') && $amount > 0;
 		problem("round $round: entry of kind $kind moves $amount and $held") if
 			$kind eq 'hold' ? $amount < 0 || $held != $amount
@@ -220,7 +248,13 @@ sub recompute
 		}
 	}
 	problem("round $round: hold $_ is open and has no entries") for grep { !$permit{$_} } keys %open;
-	problem("round $round: $_ is used $used{$_}, which exceeds $bound{$_}") for grep { $used{$_} > $bound{$_} } keys %used;
+	# without what is of grants that expire, whatever is left of them
+	my %gone = map { $_ => spend($expiring{$_}, $charged{$_}) } keys %used;
+	foreach my $bucket (keys %used)
+	{
+		my $most = $used{$bucket} + $gone{$bucket};
+		problem("round $round: $bucket is used $most, which exceeds $bound{$bucket}") if $most > $bound{$bucket};
+	}
 
 	# what sessions have done is what entries say
 	my %done;
@@ -252,21 +286,34 @@ sub recompute
 	problem("round $round: adjustments of $_: done " . ($sums{$_} // 0) . ', entries ' . ($adjusts{$_} // 0))
 		for grep { ($sums{$_} // 0) != ($adjusts{$_} // 0) } keys %{ { %sums, %adjusts } };
 
-	# balances are what entries say, less what lost holds return
+	# balances are what entries say, less what lost holds return, and what has expired
 	foreach my $e (grep { $_->[7] && ($open{ $_->[7] } // 0) == 2 } @entries)
 	{
 		my $bucket = "$e->[0] " . int(($e->[8] - $anchor) / $seconds{ $e->[2] });
 		$used{$bucket} -= $e->[5];
+		$charged{$bucket}{ $e->[10] } -= $e->[5];
 		$held{$bucket} -= $e->[6];
 	}
 	foreach my $line (split /\n/, $main->query(q{
-		SELECT DISTINCT l.account, b.used, b.held, b.limit_name, extract(epoch FROM b.period_start)::bigint, coalesce(b.limit_provider, '')
+		SELECT DISTINCT l.account, b.used, b.held, b.limit_name, extract(epoch FROM b.period_start)::bigint, coalesce(b.limit_provider, ''),
+			b.expiring, coalesce((extract(epoch FROM b.expires_at) * 1000000)::bigint, 0)
 		FROM quota.tenants t, quota_balance(t.tenant) b
 		JOIN quota.ledger l ON l.limit_name = b.limit_name AND l.provider IS NOT DISTINCT FROM b.limit_provider
 		WHERE b.limit_name IN ('account', 'refusing') OR l.tenant = t.tenant}))
 	{
-		my ($account, $balance, $holds, $limit, $start, $provider) = split /\|/, $line;
+		my ($account, $balance, $holds, $limit, $start, $provider, $next, $next_at) = split /\|/, $line;
 		my $bucket = "$account " . int(($start - $anchor) / $seconds{$limit});
+		spend($expiring{$bucket}, $charged{$bucket});
+		my @grants = @{ $expiring{$bucket} // [] };
+		$used{$bucket} += $_->{rest} for grep { $_->{until} <= $now } @grants;
+		my ($soonest) = sort { $a <=> $b } map { $_->{until} } grep { $_->{until} > $now && $_->{rest} > 0 } @grants;
+		$soonest //= 0;
+		my $rest = 0;
+		$rest += $_->{rest} for grep { $_->{until} == $soonest } @grants;
+		problem("round $round: $provider $limit: $next expire at $next_at, entries say $rest at $soonest")
+			if $next != $rest || $next_at != $soonest;
+		$n_grants += @grants;
+		$n_expired += grep { $_->{until} <= $now && $_->{rest} > 0 } @grants;
 		problem("round $round: $provider $limit: used $balance, entries say " . ($used{$bucket} // 0)) if $balance != ($used{$bucket} // 0);
 		problem("round $round: $provider $limit: held $holds, entries say " . ($held{$bucket} // 0)) if $holds != ($held{$bucket} // 0);
 	}
@@ -321,6 +368,7 @@ while ($done < $ops && @problems < 5)
 	$entries = recompute($round);
 }
 is(join("\n", @problems), '', "$done operations in $round rounds: the audit and a recomputation from the entries find nothing");
+cmp_ok($n_expired, '>', 0, "of $n_grants grants $n_expired had expired with something left");
 note "$entries entries; rounds ended by " . join ', ', map { "$_ $how{$_}" } sort keys %how;
 note $main->query("SELECT string_agg(kind || ' ' || n, ', ') FROM (SELECT kind, count(*) AS n FROM quota.ledger GROUP BY 1 ORDER BY 1) s");
 $_->quit for $main, @sessions;
