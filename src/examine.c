@@ -373,6 +373,26 @@ explain_refusal(const QuotaPlan *plan, const QuotaTerm *term,
 		s->reason == QUOTA_RETRY_BUDGET;
 }
 
+/*
+ * Nothing is known of the term yet.  Field by field: to clear so long a struct takes a
+ * third of the time in which a limit is examined.
+ */
+static void
+state_init(TermState *s)
+{
+	s->bucket = 0;
+	s->portion = QUOTA_NO_INDEX;
+	s->charged = s->is_first = false;
+	s->cost = s->level = s->leave = s->until_ns = 0;
+	s->fit = s->within = QUOTA_NEVER;
+	s->would_fit = 0;
+	s->reason = s->floor_reason = s->would = QUOTA_OK;
+	s->over = s->may_end_sooner = s->behind = s->own_line = false;
+	memset(&s->stand, 0, sizeof(s->stand));
+	s->not_before_us = 0;
+	s->wake_ns = 0;
+}
+
 /* See examine.h. */
 DecideResult
 quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
@@ -382,10 +402,7 @@ quota_examine_term(QuotaPlan *plan, int i, const QuotaAsk *ask, int64 now_ns,
 	DecideResult result;
 	int			n = ask->partial ? 1 : ask->n;
 
-	memset(s, 0, sizeof(*s));
-	s->reason = QUOTA_OK;
-	s->fit = s->within = QUOTA_NEVER;
-	s->portion = QUOTA_NO_INDEX;
+	state_init(s);
 	s->cost = term_cost(term, ask);
 	s->is_first = term->kind == QUOTA_RETRIES && !ask->retry && ask->only_unit == NULL;
 	s->charged = s->cost > 0 || s->is_first || is_measured_later(plan, term, ask);
