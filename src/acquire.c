@@ -30,9 +30,9 @@ quota_read_call(FunctionCallInfo fcinfo, QuotaCall *call, QuotaAsk *ask)
 	ask->n = quota_arg_int32(fcinfo, ARG_N, "n", 1, 1000000);
 	ask->units = quota_arg_units(fcinfo, ARG_UNITS);
 	call->class_name = quota_arg_name(fcinfo, ARG_CLASS, "class", false);
-	call->user = quota_arg_text(fcinfo, ARG_USER, "user", false);
-	call->connection = quota_arg_text(fcinfo, ARG_CONNECTION, "connection", false);
-	call->resource = quota_arg_text(fcinfo, ARG_RESOURCE, "resource", false);
+	call->user = quota_arg_name(fcinfo, ARG_USER, "user", false);
+	call->connection = quota_arg_name(fcinfo, ARG_CONNECTION, "connection", false);
+	call->resource = quota_arg_name(fcinfo, ARG_RESOURCE, "resource", false);
 	ask->retry = quota_arg_int32(fcinfo, ARG_ATTEMPT, "attempt", 1, PG_INT32_MAX) > 1;
 	ask->partial = quota_arg_bool(fcinfo, ARG_PARTIAL, "partial");
 }

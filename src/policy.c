@@ -10,7 +10,7 @@
  *
  * The user, the connection and the resource of a call make keys of buckets, and
  * nothing else of its plan: so a plan is kept for calls that name the same of them,
- * whoever that is, and bound to each call's.  The last binding is kept with it; so
+ * whoever that is, and bound to each call's where a limit asks for them.  The last binding is kept with it; so
  * what the cache takes does not grow with the users, nor does the time of a decision.
  *
  * A plan that is replaced or evicted may still be in a caller's hands.  It is
@@ -54,6 +54,7 @@ typedef struct CachedPlan
 	PlanKey		key;			/* hash key */
 	dlist_node	node;			/* in plans_by_use */
 	uint64		serial;
+	int			per;			/* ConfigPer bits of its terms: names they ask for */
 	QuotaPlan  *plan;			/* never NULL between calls */
 	QuotaPlan  *bound;			/* NULL = to nobody yet; */
 	PlanKey		names;			/* else to these; room for MAX_NAMES_KEY */
@@ -180,8 +181,8 @@ evict(CachedPlan *c)
 }
 
 /*
- * Appends one name to a key, or NULL for a name that no limit asks for.  Throws
- * 22023 when it is too long.
+ * Appends one name to a key, or NULL for a name that is not used.  Throws 22023 when
+ * it is too long.
  */
 static void
 append_name(PlanKey *key, const char *what, const char *name, bool used)
@@ -201,7 +202,7 @@ append_name(PlanKey *key, const char *what, const char *name, bool used)
 
 /* What a plan for the call depends on.  Throws 22023. */
 static PlanKey
-make_plan_key(const QuotaCall *call, int per_used, char *bytes)
+make_plan_key(const QuotaCall *call, char *bytes)
 {
 	PlanKey		key = {bytes, 0};
 	int			given = (call->user ? PER_USER : 0) |
@@ -212,32 +213,34 @@ make_plan_key(const QuotaCall *call, int per_used, char *bytes)
 	append_name(&key, "provider", call->provider, true);
 	append_name(&key, "endpoint", call->endpoint, true);
 	append_name(&key, "class", call->class_name, true);
-	bytes[key.len++] = (char) (given & per_used);
+	bytes[key.len++] = (char) given;
 	return key;
 }
 
-/* What it is bound to.  Throws 22023. */
+/* What it is bound to, of the names it asks for.  Throws 22023. */
 static PlanKey
-make_names_key(const QuotaCall *call, int per_used, char *bytes)
+make_names_key(const QuotaCall *call, int per, char *bytes)
 {
 	PlanKey		key = {bytes, 0};
 
-	append_name(&key, "user", call->user, per_used & PER_USER);
-	append_name(&key, "connection", call->connection,
-				per_used & PER_CONNECTION);
-	append_name(&key, "resource", call->resource, per_used & PER_RESOURCE);
+	append_name(&key, "user", call->user, per & PER_USER);
+	append_name(&key, "connection", call->connection, per & PER_CONNECTION);
+	append_name(&key, "resource", call->resource, per & PER_RESOURCE);
 	return key;
 }
 
-/* The plan for the names of the call. */
+/* The plan for the names of the call.  Throws 22023. */
 static QuotaPlan *
-bind_plan(CachedPlan *c, const QuotaCall *call, const PlanKey *names)
+bind_plan(CachedPlan *c, const QuotaCall *call)
 {
+	char		bytes[MAX_NAMES_KEY];
+	PlanKey		names;
 	QuotaPlan  *bound;
 
 	if (c->plan->nnamed == 0)
 		return c->plan;
-	if (c->bound && plan_key_compare(&c->names, names, sizeof(PlanKey)) == 0)
+	names = make_names_key(call, c->per, bytes);
+	if (c->bound && plan_key_compare(&c->names, &names, sizeof(PlanKey)) == 0)
 		return c->bound;
 	if (c->names.bytes == NULL)
 		c->names.bytes = MemoryContextAlloc(cache_context, MAX_NAMES_KEY);
@@ -246,23 +249,41 @@ bind_plan(CachedPlan *c, const QuotaCall *call, const PlanKey *names)
 	if (c->bound)
 		retire(c->bound);
 	c->bound = bound;
-	memcpy(unconstify(char *, c->names.bytes), names->bytes, names->len);
-	c->names.len = names->len;
+	memcpy(unconstify(char *, c->names.bytes), names.bytes, names.len);
+	c->names.len = names.len;
 	return bound;
+}
+
+/*
+ * The plan in the cache, NULL = none; it is the latest used.  Most calls are like the
+ * one before.
+ */
+static CachedPlan *
+find_cached(const PlanKey *key)
+{
+	CachedPlan *c;
+
+	if (!dlist_is_empty(&plans_by_use))
+	{
+		c = dlist_head_element(CachedPlan, node, &plans_by_use);
+		if (plan_key_compare(&c->key, key, sizeof(PlanKey)) == 0)
+			return c;
+	}
+	c = hash_search(cached_plans, key, HASH_FIND, NULL);
+	if (c)
+		dlist_move_head(&plans_by_use, &c->node);
+	return c;
 }
 
 /* The place of a plan in the cache, made when needed; it is the latest used. */
 static CachedPlan *
 enter_plan(PlanKey key)
 {
-	CachedPlan *c = hash_search(cached_plans, &key, HASH_FIND, NULL);
+	CachedPlan *c = find_cached(&key);
 	char	   *bytes;
 
 	if (c)
-	{
-		dlist_move_head(&plans_by_use, &c->node);
 		return c;
-	}
 	if (hash_get_num_entries(cached_plans) >= MAX_PLANS)
 		evict(dlist_tail_element(CachedPlan, node, &plans_by_use));
 	bytes = MemoryContextAlloc(cache_context, key.len);
@@ -327,9 +348,9 @@ make_plan(const QuotaCall *call, const PolicyRules *rules,
  * row is missing and that is all right.
  */
 static CachedPlan *
-renew_plan(const QuotaCall *call, const PolicyRules *rules,
-		   const PolicyProvider *provider, bool missing_ok)
+renew_plan(const QuotaCall *call, const PolicyRules *rules, bool missing_ok)
 {
+	const PolicyProvider *provider = policy_find(rules->providers, call->provider);
 	/* nobody is called "", so there are no rows of it */
 	const CachedTenant *tenant = policy_tenant(rules, call->tenant ?
 												call->tenant : "");
@@ -350,10 +371,12 @@ renew_plan(const QuotaCall *call, const PolicyRules *rules,
 		quota_error_no_such("class", call->class_name);
 	}
 	plan = make_plan(call, rules, provider, tenant, class_row);
-	c = enter_plan(make_plan_key(call, rules->per_used | provider->per_used,
-								 bytes));
+	c = enter_plan(make_plan_key(call, bytes));
 	retire_plans(c);
 	c->plan = plan;
+	c->per = 0;
+	for (int i = 0; i < plan->nterms; i++)
+		c->per |= plan->terms[i].per;
 	c->serial = tenant->serial == rules->serial ? rules->serial : 0;
 	return c;
 }
@@ -364,35 +387,22 @@ find_plan(const QuotaCall *given, bool missing_ok)
 {
 	QuotaCall	call = *given;
 	const PolicyRules *rules = policy_rules();
-	const PolicyProvider *provider;
-	char		name_bytes[MAX_NAMES_KEY];
 	char		bytes[MAX_PLAN_KEY];
-	PlanKey		names = {NULL, 0};
-	CachedPlan *c = NULL;
+	PlanKey		key;
+	CachedPlan *c;
 
 	if (call.provider == NULL)
 		quota_error_null("provider");
-	provider = policy_find(rules->providers, call.provider);
 	if (rules->extension != cache_extension)
 		reset_cache(rules->extension);
 	free_retired();
 	if (call.class_name == NULL)
 		call.class_name = DEFAULT_CLASS;
-	if (provider)
-	{
-		int			per_used = rules->per_used | provider->per_used;
-		PlanKey		key = make_plan_key(&call, per_used, bytes);
-
-		names = make_names_key(&call, per_used, name_bytes);
-		c = hash_search(cached_plans, &key, HASH_FIND, NULL);
-		if (c && c->serial == policy_serial() && quota_plan_is_current(c->plan))
-			dlist_move_head(&plans_by_use, &c->node);
-		else
-			c = NULL;
-	}
-	if (c == NULL)
-		c = renew_plan(&call, rules, provider, missing_ok);
-	return c ? bind_plan(c, &call, &names) : NULL;
+	key = make_plan_key(&call, bytes);
+	c = find_cached(&key);
+	if (c == NULL || c->serial != policy_serial() || !quota_plan_is_current(c->plan))
+		c = renew_plan(&call, rules, missing_ok);
+	return c ? bind_plan(c, &call) : NULL;
 }
 
 /* See policy.h. */

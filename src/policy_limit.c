@@ -123,12 +123,10 @@ policy_read_limit(PolicyRules *rules, const ConfigScan *scan)
 	{
 		p->limits = lappend(p->limits, l);
 		p->learns |= l->adaptive;
-		p->per_used |= l->per;
 	}
 	else
 	{
 		rules->across = lappend(rules->across, l);
 		rules->adaptive_across |= l->adaptive;
-		rules->per_used |= l->per;
 	}
 }

@@ -103,7 +103,6 @@ read_provider(PolicyRules *rules, const ConfigScan *scan)
 	p->young = config_is_young(scan, PROVIDERS_CREATED_EPOCH);
 	p->changed_ns = config_changed_ns(scan, PROVIDERS_CHANGED_EPOCH);
 	p->remade_ns = config_remade_ns(scan, PROVIDERS_CHANGED_EPOCH);
-	p->per_used = 0;
 	p->limits = NIL;
 	p->costs = NIL;
 	p->breakers = NIL;

@@ -103,7 +103,6 @@ typedef struct PolicyProvider
 	bool		young;
 	int64		changed_ns;
 	int64		remade_ns;
-	int			per_used;		/* ConfigPer bits of limits */
 	List	   *limits;			/* of PolicyLimit */
 	List	   *costs;			/* of PolicyCost */
 	List	   *breakers;		/* of PolicyBreaker */
@@ -145,7 +144,6 @@ typedef struct PolicyRules
 	HTAB	   *classes;
 	bool		notifies;		/* some provider has a notify_channel */
 	bool		adaptive_across;	/* some limit of across is adaptive */
-	int			per_used;		/* ConfigPer bits of across */
 	List	   *across;			/* of PolicyLimit */
 	List	   *answers;		/* of PolicyAnswer */
 } PolicyRules;
