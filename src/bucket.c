@@ -91,14 +91,14 @@ positive(Units u)
 static Units
 earned(BucketRate rate, int64_t from_ns, int64_t to_ns)
 {
-	wide		total = ((wide) to_ns - from_ns) * rate.num;
-	wide		whole = total / rate.den;
+	int64_t		part;
+	wide		whole = wide_mul_div((wide) to_ns - from_ns, rate.num, rate.den, &part);
 	Units		u = {INT64_MAX, 0};
 
 	if (whole < INT64_MAX)
 	{
 		u.whole = (int64_t) whole;
-		u.part = (int64_t) (total - whole * rate.den);
+		u.part = part;
 	}
 	return u;
 }
@@ -200,7 +200,8 @@ bucket_settle(Bucket *b, int64_t now_ns)
 		return;
 
 	refill = earned(b->rate, b->settled_ns, now_ns);
-	unspend(b, refill);
+	if (b->spent > 0)
+		unspend(b, refill);
 	advance(&b->accrued, refill);
 	b->settled_ns = now_ns;
 	BUCKET_ASSERT(sane(b));
@@ -392,36 +393,44 @@ returnable(const BucketTake *t, const BucketMark *now)
 }
 
 /*
+ * Adds n units that were taken at this mark, later than all of t.
+ *
+ * As long as something of t is left, all of it decays together, so only n
+ * grows and the mark stays: n - (accrued - mark) remains exact.  Once nothing
+ * is left, t starts anew.
+ */
+static void
+note(BucketTake *t, int64_t n, const BucketMark *mark)
+{
+	if (n <= 0)
+		return;
+	if (positive(returnable(t, mark)))
+		t->n = add_saturating(t->n, n);
+	else
+	{
+		t->n = n;
+		t->mark = *mark;
+	}
+}
+
+/*
  * Notes that n units are taken at the settled instant, before or after the
  * take itself, on top of what t holds (nothing if it is zeroed).
  */
 void
 bucket_take_note(BucketTake *t, const Bucket *b, int64_t n)
 {
-	BucketTake	newer;
-
-	newer.n = n;
-	newer.mark = b->accrued;
-	bucket_take_merge(t, &newer);
+	note(t, n, &b->accrued);
 }
 
 /*
  * Adds to t what was taken later from the same bucket, as if all of it had
  * been noted in t.
- *
- * As long as something of t is left, all of it decays together, so only n
- * grows and the mark stays: n - (accrued - mark) remains exact.  Once nothing
- * is left, t starts anew.
  */
 void
 bucket_take_merge(BucketTake *t, const BucketTake *newer)
 {
-	if (newer->n <= 0)
-		return;
-	if (positive(returnable(t, &newer->mark)))
-		t->n = add_saturating(t->n, newer->n);
-	else
-		*t = *newer;
+	note(t, newer->n, &newer->mark);
 }
 
 /*

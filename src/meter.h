@@ -104,6 +104,16 @@ extern void meter_configure(Meter *m, const MeterRules *rules,
  * at the settled one if that is sooner; of others nothing changes.
  */
 extern void meter_empty(Meter *m, int64_t at_ns);
+/* Is it a token bucket that goes by the rules already, so that to settle it will do? */
+static inline bool
+meter_goes_by(const Meter *m, const MeterRules *rules)
+{
+	return m->shape == METER_BUCKET &&
+		m->u.bucket.rate.num == rules->rate.num &&
+		m->u.bucket.rate.den == rules->rate.den &&
+		m->u.bucket.capacity == rules->capacity;
+}
+
 /* Does more come back by the rules than by those in force? */
 extern bool meter_is_slower(const Meter *m, const MeterRules *rules);
 

@@ -61,6 +61,7 @@
 
 #include "portion_active.h"
 #include "portion_claims.h"
+#include "wide.h"
 
 #include <stddef.h>
 
@@ -97,20 +98,19 @@ portion_rules_at(PortionRules *rules, const Meter *meter, int64_t now_ns)
 static void
 grow(Portions *ps, BucketRate rate, int eighths, int64_t until_ns)
 {
-	fair_time	total;
 	fair_time	whole;
 	fair_time	rest;
+	int64_t		part;
 	fair_time	earned;
 	fair_time	each;
 
 	if (until_ns <= ps->settled_ns)
 		return;
-	total = (fair_time) rate.num * (until_ns - ps->settled_ns);
+	whole = wide_mul_div(until_ns - ps->settled_ns, rate.num, rate.den, &part);
 	ps->settled_ns = until_ns;
 	if (ps->weight <= 0)
 		return;
-	whole = total / rate.den;
-	rest = (total - whole * rate.den) * PORTION_SCALE + portions_part(ps, rate);
+	rest = part * PORTION_SCALE + portions_part(ps, rate);
 	earned = rest / rate.den;
 	ps->part = (int64_t) (rest - earned * rate.den);
 	ps->part_den = rate.den;
@@ -166,21 +166,14 @@ static fair_time
 share_used(const Portions *ps, const Portion *p, int64_t weight_milli,
 		   const PortionRules *rules, int64_t cost)
 {
-	fair_time	least = ps->share_now -
-		portions_saved(ps, p, weight_milli, rules, cost);
+	fair_time	least;
 
 	if (p == NULL || (!p->weighs && p->used < ps->share_now))
 		return ps->share_now;
+	if (p->used >= ps->share_now)
+		return p->used;
+	least = ps->share_now - portions_saved(ps, p, weight_milli, rules, cost);
 	return p->used < least ? least : p->used;
-}
-
-/* How far n calls of it are over its share; not positive: they are within. */
-static fair_time
-over_share(const Portions *ps, const Portion *p, int64_t weight_milli,
-		   const PortionRules *rules, int64_t cost, int64_t n)
-{
-	return share_used(ps, p, weight_milli, rules, cost) +
-		by_weight(cost * (n - 1), weight_milli) - ps->share_now;
 }
 
 /* So many calls of it are within its share. */
@@ -188,11 +181,12 @@ static int64_t
 calls_within(const Portions *ps, const Portion *p, int64_t weight_milli,
 			 const PortionRules *rules, int64_t cost)
 {
-	fair_time	left = -over_share(ps, p, weight_milli, rules, cost, 1);
-	fair_time	more = left / by_weight(cost, weight_milli);
+	fair_time	left = ps->share_now - share_used(ps, p, weight_milli, rules, cost);
+	fair_time	more;
 
 	if (left < 0)
 		return 0;
+	more = left / by_weight(cost, weight_milli);
 	return more < INT64_MAX ? (int64_t) more + 1 : INT64_MAX;
 }
 
@@ -350,18 +344,20 @@ portion_take(Portions *ps, Portion *p, int64_t weight_milli,
 			 int64_t n, int64_t now_ns)
 {
 	fair_time	turn = portions_turn(ps, p);
-	fair_time	used;
+	fair_time	service = by_weight(cost * n, weight_milli);
 	int64_t		within;
 
 	ps->ample_ns = PORTION_UNKNOWN;
 	portions_ask(ps, p, weight_milli, now_ns);
-	used = share_used(ps, p, weight_milli, rules, cost);
-	within = calls_within(ps, p, weight_milli, rules, cost);
+	p->used = share_used(ps, p, weight_milli, rules, cost);
+	/* calls beyond the share use none of it */
+	within = n == 1 ? p->used <= ps->share_now
+		: calls_within(ps, p, weight_milli, rules, cost);
+	p->used += n <= within ? service : by_weight(cost * within, weight_milli);
 	p->served = true;
-	p->used = used + by_weight(cost * (n < within ? n : within), weight_milli);
 	if (s->first > ps->turn_now)
 		ps->turn_now = s->first;
-	p->turn = next_turn(ps, turn, by_weight(cost * n, weight_milli), s->first < turn);
+	p->turn = next_turn(ps, turn, service, s->first < turn);
 	portions_claim(ps, p, 0, now_ns);
 }
 

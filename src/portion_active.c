@@ -59,12 +59,14 @@ portions_leave(Portions *ps, Portion *p)
 void
 portions_renew(Portions *ps, Portion *p, int64_t now_ns)
 {
+	p->asked_ns = now_ns;
+	if (ps->newest == p)
+		return;
 	unlist(ps, p);
 	p->older = ps->newest;
 	*(ps->newest ? &ps->newest->newer : &ps->oldest) = p;
 	ps->newest = p;
 	p->listed = true;
-	p->asked_ns = now_ns;
 }
 
 /* See portion_active.h. */

@@ -103,8 +103,11 @@ void
 rules_apply(QuotaBucket *b, const QuotaTerm *term, const QuotaStamp *stamp,
 			int64 now_ns, TimestampTz wall_us)
 {
-	meter_configure(&b->meter, &term->meter, switch_ns(&b->meter, term), now_ns,
-					wall_us);
+	if (likely(meter_goes_by(&b->meter, &term->meter)))
+		meter_settle(&b->meter, now_ns, wall_us);
+	else
+		meter_configure(&b->meter, &term->meter, switch_ns(&b->meter, term), now_ns,
+						wall_us);
 	b->rules = *stamp;
 	if (!term->own)
 		b->rules.tenant = QUOTA_NO_INDEX;

@@ -21,4 +21,21 @@ wide_clamp(wide x)
 	return x > INT64_MAX ? INT64_MAX : x < INT64_MIN ? INT64_MIN : (int64_t) x;
 }
 
+/* a * b / c for c > 0, towards zero, and what is left: a short division if that will do. */
+static inline wide
+wide_mul_div(wide a, int64_t b, int64_t c, int64_t *left)
+{
+	int64_t		product;
+	wide		quotient;
+
+	if (a == (int64_t) a && !__builtin_mul_overflow((int64_t) a, b, &product))
+	{
+		*left = product % c;
+		return product / c;
+	}
+	quotient = a * b / c;
+	*left = (int64_t) (a * b - quotient * c);
+	return quotient;
+}
+
 #endif							/* QUOTA_WIDE_H */
