@@ -28,11 +28,24 @@ quota_arg_text(FunctionCallInfo fcinfo, int i, const char *name, bool required)
 char *
 quota_arg_name(FunctionCallInfo fcinfo, int i, const char *name, bool required)
 {
-	char	   *value = quota_arg_text(fcinfo, i, name, required);
+	text	   *value;
+	char	   *copy;
+	int			len;
 
-	if (value && strlen(value) >= QUOTA_NAME_LEN)
-		quota_error_too_long(name, (int) strlen(value));
-	return value;
+	if (PG_ARGISNULL(i))
+	{
+		if (required)
+			quota_error_null(name);
+		return NULL;
+	}
+	value = PG_GETARG_TEXT_PP(i);
+	len = (int) VARSIZE_ANY_EXHDR(value);
+	if (len >= QUOTA_NAME_LEN)
+		quota_error_too_long(name, len);
+	copy = palloc(len + 1);
+	memcpy(copy, VARDATA_ANY(value), len);
+	copy[len] = '\0';
+	return copy;
 }
 
 /* See args.h. */

@@ -55,6 +55,8 @@ wants_permit(const QuotaPlan *plan, const TermState *states,
 	bool		wants = ask->units != NULL;
 
 	*needs = false;
+	if (!wants && !plan->gives_permit)
+		return false;
 	for (int i = 0; i < plan->nterms; i++)
 		if (!is_of_batch(&plan->terms[i], ask))
 			wants |= term_wants_permit(&plan->terms[i], &states[i], needs);

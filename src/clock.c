@@ -109,6 +109,17 @@ quota_wall_us(void)
 	return clock_wall_us(&clock);
 }
 
+/* The quota clock, and then the wall clock.  Never throws. */
+int64
+quota_now(TimestampTz *wall_us)
+{
+	QuotaClock	clock = clock_read();
+	int64		now_ns = clock_quota_ns(&clock);
+
+	*wall_us = clock_wall_us(&clock);
+	return now_ns;
+}
+
 /* See clock.h.  Never throws. */
 int64
 quota_raw_of(int64 at_ns)

@@ -365,7 +365,8 @@ decide(QuotaPlan *plan, const QuotaAsk *ask, int64 now_ns,
 	else
 	{
 		v->granted = fit < least ? 0 : fit;
-		enforce_judge(plan, states, v->granted, least, v);
+		if (plan->lenient)
+			enforce_judge(plan, states, v->granted, least, v);
 		if (v->granted == 0)
 		{
 			refuse(plan, states, ask, v);
@@ -428,8 +429,7 @@ quota_examine(const QuotaCall *call, const QuotaAsk *ask, TermState *states,
 
 		journal_reserve(QUOTA_MAX_TERMS + 2);
 		quota_lock_plan(plan);
-		now_ns = quota_now_ns();
-		wall_us = quota_wall_us();
+		now_ns = quota_now(&wall_us);
 		result = decide(plan, &asked, now_ns, wall_us, states, verdict, &what);
 		quota_unlock_plan(plan);
 		if (result == DECIDE_DONE)

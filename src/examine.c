@@ -185,6 +185,8 @@ term_cost(const QuotaTerm *term, const QuotaAsk *ask)
 	/* a call in flight is one call, whatever it measures */
 	if (term->kind == QUOTA_CONCURRENCY || term->kind == QUOTA_BREAKER)
 		return ask->batch == QUOTA_BATCH_NEXT ? 0 : term->cost;
+	if (ask->units == NULL)
+		return term->cost;
 	given = quota_units_of(ask->units, term->unit);
 	return given >= 0 ? given : term->cost;
 }

@@ -139,12 +139,14 @@ outcome_count(const QuotaPlan *plan, const TermState *states,
 	if (v->granted > 0)
 	{
 		t->admitted += v->granted;
-		warn_all(plan, states);
+		if (plan->lenient)
+			warn_all(plan, states);
 	}
 	else
 	{
 		t->refused[v->reason]++;
 		count_refusal(plan, states, v);
 	}
-	count_would_refuse(plan, states, v, now_ns);
+	if (plan->lenient)
+		count_would_refuse(plan, states, v, now_ns);
 }

@@ -137,6 +137,7 @@ typedef struct QuotaPlan
 	uint32		database_slot;
 	bool		across;			/* some term is of the database slot */
 	bool		gives_permit;	/* some term wants calls to be settled */
+	bool		lenient;		/* some term does not bind, or tells of its use */
 	bool		budgets_retries;	/* some term is of QUOTA_RETRIES */
 	bool		learns;			/* some term from how calls end */
 	QuotaKey	tenant_key;		/* QUOTA_SPACE_TENANT */

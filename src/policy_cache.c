@@ -26,6 +26,7 @@
 
 static MemoryContext cache_context = NULL;	/* of everything below */
 static Oid	cache_extension = InvalidOid;
+static uint32 cache_generation; /* counter of what concerns everybody in it */
 static PolicyRules *cached_rules = NULL;
 static HTAB *cached_tenants = NULL;
 
@@ -58,6 +59,7 @@ reset_cache(Oid extension)
 	else
 		MemoryContextReset(cache_context);
 	cached_tenants = make_tenant_cache();
+	cache_generation = change_global_generation(extension);
 	cache_extension = extension;
 }
 
@@ -105,7 +107,7 @@ const PolicyRules *
 policy_rules(void)
 {
 	Oid			extension = current_extension();
-	uint64		number = change_count(change_global_generation(extension));
+	uint64		number = change_count(cache_generation);
 	uint64		serial;
 	PolicyRules *old = cached_rules;
 

@@ -336,6 +336,7 @@ pack(const Draft *d, MemoryContext context)
 		t->of_account = pack_string(&end, t->of_account);
 		plan->across |= t->slot == plan->database_slot;
 		plan->nnamed += t->named;
+		plan->lenient |= !quota_term_binds(t) || t->nwarnings > 0;
 		plan->budgets_retries |= t->kind == QUOTA_RETRIES;
 		plan->learns |= t->kind == QUOTA_BREAKER || t->adaptive;
 		plan->gives_permit |= t->cost > 0 && !quota_is_rate(t->kind) &&

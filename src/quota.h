@@ -150,6 +150,8 @@ typedef struct ClockStamp
 
 extern int64 quota_now_ns(void);
 extern TimestampTz quota_wall_us(void);
+/* Both, in this order. */
+extern int64 quota_now(TimestampTz *wall_us);
 
 /*
  * Steady time: what rows store of the quota clock.  A TimestampTz that never
