@@ -73,7 +73,6 @@ typedef enum AdaptiveWhy
 typedef struct Adaptive
 {
 	AdaptiveRules rules;
-	bool		on;				/* else nothing of this means anything */
 	bool		wanted;			/* in this window more was wanted than there is */
 	int32_t		factor;
 	int32_t		good;			/* the highest that has worked since the last sign;
@@ -96,6 +95,7 @@ typedef struct Adaptive
 	int64_t		sum_ns;			/* of the window */
 	int32_t		samples;
 	int64_t		long_ns;		/* the long average, 0 = none */
+	bool		on;				/* else nothing of this means anything */
 } Adaptive;
 
 /* seed: for the random part of cool-downs. */

@@ -99,32 +99,56 @@ typedef struct QuotaMark
 	uint32		marked_changes; /* when the row was written */
 } QuotaMark;
 
+/*
+ * What every decision touches comes first, and what it touches of a limit that tenants
+ * share is together: a bucket that many sessions use goes from one processor's cache
+ * to another's line by line.
+ */
 typedef struct QuotaBucket
 {
 	QuotaEntry	entry;
 	uint8		kind;			/* QuotaKind, fixed at creation */
 	uint8		load;			/* QuotaLoad; only allowances leave READY */
+	uint8		enforcement;	/* QuotaEnforcement, as of the last decision */
+	uint8		scope;			/* QuotaScope, the same */
 	pg_atomic_uint32 pins;		/* journal records, permit parts, flows that wait
 								 * for it; raised under the owner's lock, lowered
 								 * without */
 	uint32		tenant;			/* the tenant charged for this entry, or
 								 * QUOTA_NO_INDEX */
+	int64		capacity;		/* as of the last decision; for views */
+	int64		most_debt;		/* units it may owe, of a rate; the same */
+	int64		used;			/* concurrency: units of permits out;
+								 * allowance: net units of this period */
+	int64		unknown_until_ns;	/* concurrency after a crash: until then all
+									 * of the capacity counts as in flight */
+	int64		shadow_used;	/* allowance: units that calls would have used of
+								 * it, were it not a shadow */
+	int64		soft_told_ns;	/* when it was told that a call was admitted all the
+								 * same; 0 = tell the next one; */
+	int64		soft_told_us;	/* of an allowance the period in which */
+	int64		spread_units;	/* a rate: told to those it has refused, since it
+								 * admitted one; see spread.c */
+	int64		spread_ns;		/* and the first of them is to come then */
+	int64		admitted;		/* units */
+	QuotaStamp	rules;			/* what the rules of a rate were made of; see rules.c */
 
 	union
 	{
-		Meter		meter;		/* of a rate, */
+		Meter		meter;		/* of a rate */
 		Breaker		breaker;
 	};
-	QuotaStamp	rules;			/* and what its rules were made of; see rules.c */
-	Adaptive	adaptive;		/* how much of it is used, and */
-	uint8		meant_by;		/* by which FeedbackScope such limits are meant */
+	Adaptive	adaptive;		/* how much of it is used */
 	QuotaMark	mark;			/* of a slow one */
+	/* what calls must leave; see floor.c */
+	Portions	portions;		/* of the tenants that share it */
+	dlist_head	portion_list;	/* all QuotaPortions of it */
+	PortionRules portion_rules; /* as of the last decision, */
+	BucketRate	portion_rate;	/* like this */
+	int64		urgent_ns;		/* a call of the class with this headroom was */
+	int			urgent_milli;	/* refused then */
+	uint8		meant_by;		/* by which FeedbackScope such limits are meant */
 
-	int64		used;			/* concurrency: units of permits out;
-								 * allowance: net units of this period */
-	int64		capacity;		/* as of the last decision; for views */
-	uint8		enforcement;	/* QuotaEnforcement, the same */
-	int64		most_debt;		/* units it may owe, of a rate; the same */
 	int64		held;			/* allowance: units of linked parts */
 	int64		loose;			/* allowance: units of other holds of this period
 								 * that no entry has resolved: their permits have
@@ -132,13 +156,9 @@ typedef struct QuotaBucket
 	int64		overdue;		/* of these units that are known to stay spent */
 	int64		giving;			/* allowance: units that open transactions
 								 * give when they commit */
-	int64		unknown_until_ns;	/* concurrency after a crash: until then all
-									 * of the capacity counts as in flight */
 	pairingheap parts;			/* permit parts by expiry, not of rates */
 	int64		period_start_us;	/* allowance: [start, end) */
 	int64		period_end_us;
-	int64		shadow_used;	/* allowance: units that calls would have used of
-								 * it, were it not a shadow */
 	/* allowance: holds that were lost and return; see credit_lapse.c */
 	int64		lapsed;			/* units of those that used has still, */
 	uint64		lapse_version;	/* moves when these may have become others, */
@@ -154,26 +174,11 @@ typedef struct QuotaBucket
 								 * told as an event */
 	int64		warned_us;		/* allowance: the period in which use was told */
 	int32		warned_milli;	/* up to this fraction, of 1000 */
-	int64		soft_told_us;	/* the same for calls admitted all the same, */
-	int64		soft_told_ns;	/* else when that was; 0 = tell the next one */
 	uint64		calendar;		/* allowance: id of the calendar that applied */
-	uint8		scope;			/* QuotaScope, as of the last decision */
 
 	QuotaGate	gate;			/* who waits for it; of a database slot: unused */
 	pg_atomic_uint32 waiting_pins;	/* flows and lines among the pins */
 
-	int64		spread_units;	/* a rate: told to those it has refused, since it
-								 * admitted one; see spread.c */
-	int64		spread_ns;		/* and the first of them is to come then */
-	/* what calls must leave; see floor.c */
-	Portions	portions;		/* of the tenants that share it */
-	dlist_head	portion_list;	/* all QuotaPortions of it */
-	PortionRules portion_rules; /* as of the last decision, */
-	BucketRate	portion_rate;	/* like this */
-	int64		urgent_ns;		/* a call of the class with this headroom was */
-	int			urgent_milli;	/* refused then */
-
-	int64		admitted;		/* units */
 	int64		refused;		/* calls */
 	int64		would_refuse;	/* calls, if it were hard */
 	char		limit_name[QUOTA_NAME_LEN];
