@@ -74,21 +74,26 @@ json_instant(TimestampTz at_us)
 													TIMESTAMPTZOID, NULL));
 }
 
+#define JSON_KEY(name) {.type = jbvString,.val = {.string = {sizeof(name) - 1, name}}}
+
 /* What said no, as an object; values in the order of its keys. */
 static JsonbValue
 said_no(const JsonbValue *values)
 {
 	/* sorted as a jsonb has them, by length first */
-	static const char *const keys[] = {"name", "unit", "amount", "needed",
-	"reason", "window", "remaining", "not_before"};
+	static const JsonbValue keys[] = {
+		JSON_KEY("name"), JSON_KEY("unit"), JSON_KEY("amount"), JSON_KEY("needed"),
+		JSON_KEY("reason"), JSON_KEY("window"), JSON_KEY("remaining"),
+		JSON_KEY("not_before")
+	};
 	JsonbValue	v;
 
 	v.type = jbvObject;
 	v.val.object.nPairs = lengthof(keys);
-	v.val.object.pairs = palloc0(lengthof(keys) * sizeof(JsonbPair));
+	v.val.object.pairs = palloc(lengthof(keys) * sizeof(JsonbPair));
 	for (int i = 0; i < lengthof(keys); i++)
 	{
-		v.val.object.pairs[i].key = acquire_json_string(keys[i]);
+		v.val.object.pairs[i].key = keys[i];
 		v.val.object.pairs[i].value = values[i];
 	}
 	return v;
