@@ -48,7 +48,7 @@ sql() { as_user psql -X -q -A -t -v ON_ERROR_STOP=1 "$@"; }
 
 start_server() {
 	local pg_config
-	pg_config=$(test/tools/setup --peers --print)
+	pg_config=$(test/tools/setup "${needs:---peers}" --print)
 	bindir=$work/pg$("$pg_config" --bindir) libdir=$("$pg_config" --libdir)
 	echo "bench: $("$pg_config" --version), $(nproc) processors, $clients clients"
 	mkdir "$tree"
