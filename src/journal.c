@@ -267,11 +267,9 @@ journal_adjust(uint32 bucket, int64 n, int64 at_us)
 	JournalRecord *r = journal_append(RECORD_ADJUST, bucket);
 
 	pg_atomic_fetch_add_u32(&b->pins, 1);
+	memset(&r->u.adjust, 0, sizeof(r->u.adjust));
 	r->u.adjust.taken = Max(n, 0);
 	r->u.adjust.given = Max(-n, 0);
-	r->u.adjust.lapsed = 0;
-	r->u.adjust.loose = 0;
-	r->u.adjust.overdue = false;
 	r->u.adjust.period_us = b->period_start_us;
 	r->u.adjust.at_us = at_us;
 	r->u.adjust.grant_us = DT_NOBEGIN;

@@ -82,8 +82,8 @@ typedef struct JournalRecord
 		struct
 		{
 			JournalClaim claim;
-			int			ntakes; /* RECORD_TAKEs right before this one that
-								 * belong to the claim */
+			int			ntakes; /* records right before this one that belong to
+								 * the claim: of rates, first attempts, probes */
 		}			c;
 		struct
 		{

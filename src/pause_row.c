@@ -7,6 +7,9 @@
  * a snapshot taken then and without what its own transaction has done; the others wait
  * for it.  If it fails, the next one does.  Decisions and all who delete rows come here
  * first.
+ *
+ * WRITING.  A worker that writes rows of reported pauses and a resume that deletes rows
+ * keep each other out by a second lock of that kind (pause_rows_lock).
  */
 #include "pause_table.h"
 

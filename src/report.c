@@ -5,6 +5,7 @@
  *
  *	  headers, status		->	feedback.c: what kind of answer, whom it concerns
  *	  what it asks to pause	->	report_pause.c
+ *	  whose permit it was	->	report_permit.c: the buckets it was charged in
  *	  what it says is left	->	report_limits.c: buckets are lowered
  *	  class, scope, latency	->	learn.c: circuit breakers and adaptive limits
  *	  what was seen			->	counters of the provider; all but successes go to the
@@ -132,7 +133,10 @@ keep(const Report *report, const FeedbackAnswer *answer,
 
 /* ---- taking it in ---- */
 
-/* Takes it in, and says what it means; throws. */
+/*
+ * Takes it in, for all and whatever becomes of this transaction, and says what it means.
+ * No lock held.  Nothing in the headers is an error; may throw when out of memory.
+ */
 static void
 take(const Report *report, FeedbackOutcome *outcome)
 {
@@ -169,16 +173,6 @@ take(const Report *report, FeedbackOutcome *outcome)
 					report->call.tenant, outcome->reason);
 	if (outcome->class != FEEDBACK_SUCCESS)
 		keep(report, &answer, outcome, &levels);
-}
-
-/* See report.h. */
-FeedbackClass
-report_answer(const Report *report)
-{
-	FeedbackOutcome outcome;
-
-	take(report, &outcome);
-	return outcome.class;
 }
 
 /* One that must not fail. */
@@ -223,6 +217,7 @@ Datum
 quota_report(PG_FUNCTION_ARGS)
 {
 	Report		report;
+	FeedbackOutcome outcome;
 
 	quota_enter_write("quota_report()");
 	memset(&report, 0, sizeof(report));
@@ -241,5 +236,6 @@ quota_report(PG_FUNCTION_ARGS)
 	if (report.call.tenant && !quota_tenant_exists(report.call.tenant))
 		quota_error_no_such("tenant", report.call.tenant);
 	journal_call_answered(&report.call);
-	PG_RETURN_TEXT_P(cstring_to_text(feedback_class_name(report_answer(&report))));
+	take(&report, &outcome);
+	PG_RETURN_TEXT_P(cstring_to_text(feedback_class_name(outcome.class)));
 }

@@ -21,13 +21,6 @@ typedef struct Report
 	bool		went_well;		/* the job's call did, whether or not it was answered */
 } Report;
 
-/*
- * Takes the answer in: it acts at once, on everybody, and whatever becomes of this
- * transaction.  Returns what kind of answer it is.  The caller holds no lock.  Nothing
- * in the headers is an error; may throw when out of memory.
- */
-extern FeedbackClass report_answer(const Report *report);
-
 /* There is something to take in. */
 static inline bool
 report_says_anything(const Report *report)
@@ -36,8 +29,10 @@ report_says_anything(const Report *report)
 }
 
 /*
- * The same for a function whose own work must not fail by it: what goes wrong is a
- * warning.  Returns the microseconds that the answer asks to wait, 0 = none.
+ * Takes the answer in: it acts at once, on everybody, and whatever becomes of this
+ * transaction.  For a function whose own work must not fail by it: what goes wrong is a
+ * warning.  The caller holds no lock.  Returns the microseconds that the answer asks to
+ * wait, 0 = none.
  */
 extern int64 report_try(const Report *report);
 

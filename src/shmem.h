@@ -11,6 +11,7 @@
  *	bucket		the state of one limit for one key; owned by one slot
  *	permit		an admitted call that has something to settle; owned by one slot
  *	portion		what one tenant has of a bucket that several share
+ *	grant		units of an allowance that expire; of one bucket, and goes with it
  *	tenant		a tenant at one provider: counters, current weight
  *	share		a tenant within one class: its place in the fair order
  *	flow		ready work of one share and endpoint
@@ -29,9 +30,9 @@
  * anybody can find it.
  *
  * Order: a database slot's lock, a provider slot's lock, directory, events_lock,
- * notices_lock, recount_lock or pause_lock (see pause.c); never two of one kind.  permit_expire() alone asks
- * for a database slot's lock while it has a provider slot's, and does not wait for
- * it.
+ * notices_lock, recount_lock or pause_lock (see pause.c); never two of one kind.
+ * permit_expire() alone asks for a database slot's lock while it has a provider
+ * slot's, and does not wait for it.
  * While any of these is held: no allocation, no error, no catalog access, no
  * I/O, no wait except for a lock further right in this order.
  *

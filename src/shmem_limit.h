@@ -185,7 +185,10 @@ typedef struct QuotaBucket
 	char		label[QUOTA_LABEL_LEN];
 } QuotaBucket;
 
-/* A grant that expires; see credit_grant.c. */
+/*
+ * A grant that expires; see credit_grant.c.  In use it is under the lock of its
+ * bucket's owner, in the free list under the directory's.
+ */
 typedef struct QuotaGrant
 {
 	Expiring	expiring;
