@@ -22,6 +22,7 @@ extern void mark_reserve(int n);
 /* So many units of a slow bucket were just taken, or returned. */
 extern void mark_note(uint32 bucket, int64 n);
 extern void mark_note_return(uint32 bucket, int64 n);
+/* So many units of a bucket were just taken. */
 static inline void
 mark_take(uint32 bucket, int64 n)
 {

@@ -23,10 +23,10 @@
  *
  * LIMITS.  Of those who leave the first LEAVE_MOST are looked at, so that a refusal's
  * cost is bounded; from there on it is told at the latest, as if the others kept their
- * shares, and their claims until the last of them lapses.  A
- * session that waits will come as well: where what waiting sessions of sooner turns
- * claim keeps calls, they are told when that has refilled, which is a guess.  The next
- * window of the meter is that which begins if the wall clock is not set meanwhile.
+ * shares, and their claims until the last of them lapses.  A session that waits will
+ * come as well: where what waiting sessions of sooner turns claim keeps calls, they are
+ * told when that has refilled, which is a guess.  The next window of the meter is that
+ * which begins if the wall clock is not set meanwhile.
  */
 #include "portion_active.h"
 

@@ -29,12 +29,11 @@
 
 #define RETRY_SLOTS		10
 #define RETRY_SLOT_NS	INT64_C(1000000000)
-#define RETRY_MAX_SHARE	1000
 
 typedef struct RetryBudget
 {
 	int64_t		floor;			/* retries, >= 0 */
-	int64_t		share_milli;	/* of 1000 first attempts, 0 .. RETRY_MAX_SHARE */
+	int64_t		share_milli;	/* of 1000 first attempts, 0 .. 1000 */
 	int64_t		settled_ns;
 	int64_t		origin_ns;		/* seconds are counted from here: */
 	int64_t		slot;			/* number of the one that settled_ns is in */

@@ -19,6 +19,7 @@ const [verb, kind, database, ...rest] = process.argv.slice(2);
 let latencies = [];
 let pool;
 
+// microseconds that this part of all turns does not exceed
 function percentile(part) {
   latencies.sort((a, b) => a - b);
   return latencies.length ? latencies[Math.floor((latencies.length - 1) * part)] : '-';
@@ -49,6 +50,7 @@ async function connect(clients) {
 
 const now = () => Number(process.hrtime.bigint()) / 1e9;
 
+// what the caller reads: turns a second, all that was done, percentiles
 function tell(timed, seconds, all) {
   console.log(timed / seconds, all, percentile(0.5), percentile(0.99));
 }
@@ -87,6 +89,7 @@ const decide = {
   },
 };
 
+// decisions for so many seconds, after one second that does not count
 async function runDecisions(clients, seconds) {
   const one = await decide[kind]();
   let time = 1;
@@ -103,6 +106,7 @@ async function runDecisions(clients, seconds) {
 
 // Jobs ----------------------------------------------------------------------------
 
+// a pg-boss without its own maintenance, so that only what is asked of it runs
 function newBoss(options) {
   const PgBoss = require('pg-boss');
   const boss = new PgBoss({ database, max: Number(rest[0]) || 1, supervise: false, schedule: false, ...options });
@@ -138,6 +142,7 @@ const take = {
   },
 };
 
+// so many jobs, claimed and completed in batches of this size
 async function runJobs(clients, jobs, batch) {
   const turn = await take[kind]();
   await timed(() => {
@@ -190,6 +195,7 @@ async function overhear(work) {
   return heard;
 }
 
+// a value as it stands in SQL
 function literal(value) {
   if (value === null || value === undefined) return 'NULL';
   if (Array.isArray(value)) return `'{${value.join(',')}}'`;
@@ -203,11 +209,13 @@ function statement(heard, pattern, given) {
     .replace(/\$(\d+)/g, (_, n) => given[n] || literal(values[n - 1]));
 }
 
+// for pgbench; the first transaction of a session only connects
 function writeScript(name, lines) {
   const script = ['\\if :warm', ...lines, '\\else', 'SELECT 1;', '\\set warm 1', '\\endif', ''];
   fs.writeFileSync(`${rest[0]}/${name}.pgbench`, script.join('\n'));
 }
 
+// the statements of graphile-worker, as it sends them, for pgbench
 async function makeGraphile() {
   const { runMigrations, runOnce, Logger } = require('graphile-worker');
   const logger = new Logger(() => () => {});
@@ -221,6 +229,7 @@ async function makeGraphile() {
   ]);
 }
 
+// those of pg-boss, one job at a time and in batches
 async function makeBoss() {
   const boss = newBoss({ max: 1 });
   await boss.start();
@@ -243,6 +252,7 @@ async function makeBoss() {
   ]);
 }
 
+// so many jobs to do
 async function loadBoss(jobs) {
   const boss = newBoss({ max: 1 });
   await boss.start();
@@ -253,6 +263,7 @@ async function loadBoss(jobs) {
   await boss.stop({ graceful: false });
 }
 
+// see the head of this file
 async function main() {
   if (verb === 'make') return kind === 'boss' ? makeBoss() : makeGraphile();
   if (verb === 'load') return loadBoss(Number(rest[0]));

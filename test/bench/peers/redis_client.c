@@ -54,6 +54,7 @@ static int	depth;
 static double start;
 static double end;
 
+/* Says what is wrong, and ends the program. */
 static void
 die(const char *what, const char *why)
 {
@@ -61,6 +62,7 @@ die(const char *what, const char *why)
 	exit(1);
 }
 
+/* Seconds of a clock that is never set. */
 static double
 now(void)
 {
@@ -70,6 +72,7 @@ now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
+/* A new connection; never NULL. */
 static redisContext *
 connect_redis(void)
 {
@@ -178,6 +181,7 @@ listen_to(Connection *c, Thread *thread)
 	return true;
 }
 
+/* One more decision that took so long. */
 static void
 note_latency(Thread *thread, double seconds)
 {
@@ -186,6 +190,7 @@ note_latency(Thread *thread, double seconds)
 	thread->latency[us < SLOTS ? us : SLOTS - 1]++;
 }
 
+/* A thread: each of its connections asks, and asks again, until the end. */
 static void *
 run(void *argument)
 {
@@ -247,6 +252,7 @@ percentile(Thread *threads, int n, double part)
 	return SLOTS;
 }
 
+/* Prints decisions, admitted ones, seconds, and two percentiles of latency. */
 int
 main(int argc, char **argv)
 {
