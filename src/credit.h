@@ -47,6 +47,9 @@ typedef struct LedgerHorizon
  * database.  For its worker.
  */
 extern LedgerHorizon ledger_look(QuotaSlot *database_slot);
+/* The walks over what is over go on with this instant. */
+extern void ledger_close_from(QuotaSlot *slot, TimestampTz at);
+extern void ledger_expire_from(QuotaSlot *slot, TimestampTz at);
 
 /* ---- ledger_period.c ---- */
 

@@ -13,9 +13,10 @@
  * A grant that expires as its period ends, or whose period ends sooner by a calendar of
  * now, goes with the period, whose row has it.
  *
- * slot->fold_expired_us says up to which instant of expiry all have their row, or
- * can't have one.  A grant that becomes visible with an earlier one (a restore) takes
- * it back when the worker meets its entry (ledger_fold.c).
+ * slot->fold_expired_us and fold_expired_id say up to which instant of expiry, and
+ * entry of it, all have their row, or can't have one.  A grant that becomes visible
+ * with an earlier one (a restore) takes it back when the worker meets its entry
+ * (ledger_fold.c).
  */
 #include "credit.h"
 
@@ -90,20 +91,22 @@ expire(void *arg)
 static SPITupleTable *
 find_due(const QuotaSlot *slot, const LedgerHorizon *horizon)
 {
-	Oid			types[] = {TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID};
-	Datum		values[3];
+	Oid			types[] = {TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID, INT4OID};
+	Datum		values[4];
 
 	values[0] = TimestampTzGetDatum(slot->fold_expired_us);
-	values[1] = TimestampTzGetDatum(horizon->complete_us);
-	values[2] = Int32GetDatum(MAX_EXPIRED);
+	values[1] = Int64GetDatum(slot->fold_expired_id);
+	values[2] = TimestampTzGetDatum(horizon->complete_us);
+	values[3] = Int32GetDatum(MAX_EXPIRED);
 	if (SPI_execute_with_args(
 			"SELECT l.id, l.account, l.provider, l.limit_name, l.charged_at, l.expires_at"
 			" FROM quota.ledger AS l"
-			" WHERE l.expires_at OPERATOR(pg_catalog.>) $1"
-			" AND l.expires_at OPERATOR(pg_catalog.<=) $2"
+			" WHERE l.expires_at OPERATOR(pg_catalog.>=) $1"
+			" AND ROW(l.expires_at, l.id) OPERATOR(pg_catalog.>) ROW($1, $2)"
+			" AND l.expires_at OPERATOR(pg_catalog.<=) $3"
 			" AND NOT EXISTS (SELECT FROM quota.ledger_expired AS x"
 			" WHERE x.entry OPERATOR(pg_catalog.=) l.id)"
-			" ORDER BY l.expires_at LIMIT $3",
+			" ORDER BY l.expires_at, l.id LIMIT $4",
 			lengthof(types), types, values, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read quota.ledger");
 	return SPI_tuptable;
@@ -135,7 +138,7 @@ ledger_expire(QuotaSlot *slot, const LedgerHorizon *horizon)
 	bool		failed = false;
 	bool		more;
 
-	if (horizon->complete_us <= slot->fold_expired_us)
+	if (horizon->complete_us < slot->fold_expired_us)
 		return false;
 	caller = quota_become_owner();
 	SPI_connect();
@@ -156,11 +159,14 @@ ledger_expire(QuotaSlot *slot, const LedgerHorizon *horizon)
 		failed |= error != NULL;
 		/* the first that fails is tried again, a while later */
 		if (!failed)
-			slot->fold_expired_us = due.expires_at - 1;
+		{
+			slot->fold_expired_us = due.expires_at;
+			slot->fold_expired_id = due.id;
+		}
 	}
 	more = table->numvals == MAX_EXPIRED && !failed;
 	if (!more && !failed)
-		slot->fold_expired_us = horizon->complete_us;
+		ledger_expire_from(slot, horizon->complete_us + 1);
 	SPI_finish();
 	return more;
 }
@@ -169,15 +175,17 @@ ledger_expire(QuotaSlot *slot, const LedgerHorizon *horizon)
 TimestampTz
 ledger_expires_next(const QuotaSlot *slot)
 {
-	Oid			types[] = {TIMESTAMPTZOID};
-	Datum		values[] = {TimestampTzGetDatum(slot->fold_expired_us)};
+	Oid			types[] = {TIMESTAMPTZOID, INT8OID};
+	Datum		values[] = {TimestampTzGetDatum(slot->fold_expired_us),
+	Int64GetDatum(slot->fold_expired_id)};
 	QuotaOwner	caller = quota_become_owner();
 	TimestampTz next = DT_NOEND;
 
 	SPI_connect();
 	if (SPI_execute_with_args("SELECT expires_at FROM quota.ledger"
-							  " WHERE expires_at OPERATOR(pg_catalog.>) $1"
-							  " ORDER BY expires_at LIMIT 1", 1, types, values,
+							  " WHERE expires_at OPERATOR(pg_catalog.>=) $1"
+							  " AND ROW(expires_at, id) OPERATOR(pg_catalog.>) ROW($1, $2)"
+							  " ORDER BY expires_at LIMIT 1", 2, types, values,
 							  NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read quota.ledger");
 	if (SPI_processed > 0)

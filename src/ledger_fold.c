@@ -34,6 +34,7 @@
  */
 #include "ledger.h"
 
+#include "catalog/pg_type.h"
 #include "config.h"
 #include "credit.h"
 #include "executor/spi.h"
@@ -104,8 +105,8 @@ note_account(Walk *walk, TupleTableSlot *slot)
 					DatumGetUUIDP(slot_getattr(slot, LEDGER_ACCOUNT, &isnull))->data,
 					HASH_ENTER, &known);
 
-	if (expires_at != 0)
-		walk->slot->fold_expired_us = Min(walk->slot->fold_expired_us, expires_at - 1);
+	if (expires_at != 0 && expires_at <= walk->slot->fold_expired_us)
+		ledger_expire_from(walk->slot, expires_at);
 	if (known)
 		return;
 	account->provider = row_text(slot, LEDGER_PROVIDER);
@@ -305,27 +306,29 @@ close_account(void *arg)
 		ledger_close(task->account->id, limit, &task->walk->horizon);
 }
 
-/* Periods of folds that have ended, and are not closed, oldest first; SPI's. */
+/* Periods of folds that have ended, and are not closed, in the order of the walk; SPI's. */
 static SPITupleTable *
 periods_due(const Walk *walk)
 {
-	Oid			types[] = {TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID};
-	Datum		values[3];
+	Oid			types[] = {TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT4OID};
+	Datum		values[4];
 
 	values[0] = TimestampTzGetDatum(walk->slot->fold_closed_us);
-	values[1] = TimestampTzGetDatum(walk->horizon.complete_us);
-	values[2] = Int32GetDatum(MAX_CLOSED);
+	values[1] = PointerGetDatum(walk->slot->fold_closed_account);
+	values[2] = TimestampTzGetDatum(walk->horizon.complete_us);
+	values[3] = Int32GetDatum(MAX_CLOSED);
 	if (SPI_execute_with_args(
 			"SELECT f.account, f.period_end, l.provider, l.limit_name"
 			" FROM quota.ledger_folds AS f, LATERAL"
 			" (SELECT provider, limit_name FROM quota.ledger AS e"
 			" WHERE e.account OPERATOR(pg_catalog.=) f.account LIMIT 1) AS l"
-			" WHERE f.period_end OPERATOR(pg_catalog.>) $1"
-			" AND f.period_end OPERATOR(pg_catalog.<=) $2"
+			" WHERE f.period_end OPERATOR(pg_catalog.>=) $1"
+			" AND ROW(f.period_end, f.account) OPERATOR(pg_catalog.>) ROW($1, $2)"
+			" AND f.period_end OPERATOR(pg_catalog.<=) $3"
 			" AND NOT EXISTS (SELECT FROM quota.ledger_periods AS p"
 			" WHERE p.account OPERATOR(pg_catalog.=) f.account"
 			" AND p.period_end OPERATOR(pg_catalog.>=) f.period_end)"
-			" ORDER BY f.period_end LIMIT $3",
+			" ORDER BY f.period_end, f.account LIMIT $4",
 			lengthof(types), types, values, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read quota.ledger_folds");
 	return SPI_tuptable;
@@ -338,7 +341,7 @@ close_due(Walk *walk)
 	SPITupleTable *table;
 	QuotaOwner	caller;
 
-	if (walk->horizon.complete_us <= walk->slot->fold_closed_us)
+	if (walk->horizon.complete_us < walk->slot->fold_closed_us)
 		return;
 	caller = quota_become_owner();
 	SPI_connect();
@@ -360,12 +363,13 @@ close_due(Walk *walk)
 		error = subxact_try(close_account, &task);
 		if (error)
 			report(walk, &account, error);
-		walk->slot->fold_closed_us = DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull)) - 1;
+		walk->slot->fold_closed_us = DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull));
+		memcpy(walk->slot->fold_closed_account, account.id, QUOTA_ACCOUNT_LEN);
 	}
 	if (table->numvals == MAX_CLOSED)
 		walk->more = true;
 	else
-		walk->slot->fold_closed_us = walk->horizon.complete_us;
+		ledger_close_from(walk->slot, walk->horizon.complete_us + 1);
 	SPI_finish();
 }
 
@@ -393,7 +397,7 @@ next_end(const Walk *walk)
 
 	SPI_connect();
 	if (SPI_execute_with_args("SELECT period_end FROM quota.ledger_folds"
-							  " WHERE period_end OPERATOR(pg_catalog.>) $1"
+							  " WHERE period_end OPERATOR(pg_catalog.>=) $1"
 							  " ORDER BY period_end LIMIT 1", 1, types, values,
 							  NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read quota.ledger_folds");

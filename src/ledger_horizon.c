@@ -20,7 +20,9 @@
  * one else does.
  *
  * What is noted is in the slot of the database (slot->fold_...): only its one running
- * worker reads and writes that, without a lock.
+ * worker reads and writes that, without a lock.  Periods and grants that are over are
+ * walked by that instant, then by account or id: at month's end there are as many of one
+ * instant as there are accounts, and some get no row.
  */
 #include "credit.h"
 
@@ -59,7 +61,25 @@ ledger_look(QuotaSlot *slot)
 	}
 	horizon.complete_us = Min(slot->fold_complete_us, quota_wall_us());
 	/* the clock was set back */
-	slot->fold_closed_us = Min(slot->fold_closed_us, horizon.complete_us);
-	slot->fold_expired_us = Min(slot->fold_expired_us, horizon.complete_us);
+	if (slot->fold_closed_us > horizon.complete_us + 1)
+		ledger_close_from(slot, horizon.complete_us + 1);
+	if (slot->fold_expired_us > horizon.complete_us + 1)
+		ledger_expire_from(slot, horizon.complete_us + 1);
 	return horizon;
+}
+
+/* See credit.h. */
+void
+ledger_close_from(QuotaSlot *slot, TimestampTz at)
+{
+	slot->fold_closed_us = at;
+	memset(slot->fold_closed_account, 0, sizeof(slot->fold_closed_account));
+}
+
+/* See credit.h. */
+void
+ledger_expire_from(QuotaSlot *slot, TimestampTz at)
+{
+	slot->fold_expired_us = at;
+	slot->fold_expired_id = 0;
 }

@@ -120,8 +120,10 @@ typedef struct QuotaSlot
 	uint64		fold_seen_xid;	/* no transaction had this number */
 	TimestampTz fold_seen_us;	/* at this instant; 0 = nothing noted */
 	TimestampTz fold_complete_us;	/* nothing open is from before this instant */
-	TimestampTz fold_closed_us; /* periods that end by then were closed */
-	TimestampTz fold_expired_us;	/* grants that expire by then have their row */
+	TimestampTz fold_closed_us; /* periods that end before were closed, */
+	uint8		fold_closed_account[16];	/* and of this instant those up to it */
+	TimestampTz fold_expired_us;	/* grants that expire before have their row, */
+	int64		fold_expired_id;	/* and of this instant those up to it */
 	/* job_deadline.h; all but the first are the running worker's alone */
 	pg_atomic_uint64 deadline_low;	/* a TimestampTz: lowered to since the last
 									 * walk began; DT_NOEND = not at all */
