@@ -224,6 +224,8 @@ count_final(int64 permit, LedgerEntry *entry, int64 diff, bool marked)
 
 	if (diff > 0)
 		credit_make_durable();
+	if (marked)
+		credit_make_ready(entry);
 	journal_reserve(1);
 	if (!marked || !permit_set_credits(permit, &key, entry->amount + diff))
 	{
@@ -334,6 +336,8 @@ credit_give_back(int64 permit, int32 n, bool marked)
 
 		entry->amount = -(entry->amount / hold.calls * n);
 		key = bucket_key(entry);
+		if (marked)
+			credit_make_ready(entry);
 		if (entry->amount != 0 && !(marked && permit_has_credits(permit, &key)))
 			credit_end_loose(entry, -entry->amount, entry->amount, false);
 		entry->held = entry->amount;

@@ -109,6 +109,8 @@ extern void credit_check_range(const LedgerEntry *entry);
  */
 extern uint32 credit_lock_ready(const QuotaTerm *term);
 extern void credit_unlock(uint32 bucket);
+/* Loads the bucket of an entry, unless it is or its limit is gone.  No lock held; throws. */
+extern void credit_make_ready(const LedgerEntry *entry);
 
 /* Would diff more units leave the account's range?  Lock held. */
 extern bool credit_leaves_range(const QuotaBucket *b, int64 diff);

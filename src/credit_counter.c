@@ -39,6 +39,10 @@
  * leaves that is settled late with what it stayed charged: they may be read at any
  * time.
  *
+ * One bucket may be EMPTY and pinned: that of an account with grants that expire, by
+ * permits that came back after a restart.  Who settles one of them loads it first
+ * (credit_make_ready).
+ *
  * PERIODS
  *
  * Every entry that refers to a hold bears the hold's charged_at, so what a
@@ -336,6 +340,16 @@ lock_entry_bucket(const LedgerEntry *entry)
 		return QUOTA_NO_INDEX;
 	term.calendar = limit.calendar;
 	return credit_lock_ready(&term);
+}
+
+/* See credit.h. */
+void
+credit_make_ready(const LedgerEntry *entry)
+{
+	uint32		index = lock_entry_bucket(entry);
+
+	if (index != QUOTA_NO_INDEX)
+		credit_unlock(index);
 }
 
 /* See credit.h. */

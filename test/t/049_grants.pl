@@ -14,10 +14,10 @@ clock_set($node, '2026-05-10 12:00:00+00');
 $node->safe_psql(
 	'postgres', q{
 	INSERT INTO quota.tiers (tier) VALUES ('basic');
-	INSERT INTO quota.tenants (tenant, tier) SELECT 't' || n, 'basic' FROM generate_series(1, 5) n;
+	INSERT INTO quota.tenants (tenant, tier) SELECT 't' || n, 'basic' FROM generate_series(1, 7) n;
 	INSERT INTO quota.providers (provider) VALUES ('p');
-	INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period, settle_over, external)
-		VALUES ('p', 'credits', '{tenant}', 'credit', 'allowance', 100, '1 month', 'debt', false)});
+	INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period, settle_over, permit_lifetime, external)
+		VALUES ('p', 'credits', '{tenant}', 'credit', 'allowance', 100, '1 month', 'debt', '10 hours', false)});
 
 sub balance
 {
@@ -132,11 +132,21 @@ healthy('clock set back');
 grant('t3', 50, '2026-05-10 22:00:00+00');
 $hold = psql_value($node, q{SELECT permit FROM quota_hold('t3', 'p', 'credit', 30, '10 hours')});
 is(balance('t3'), '-19|30|119|20', 'before the restart');
+my @open = map {
+	grant($_, 10, '2026-05-30 00:00:00+00');
+	psql_value($node, qq{SELECT permit FROM quota_acquire('$_', 'p', n => 2, units => '{"credit": 3}')})
+} qw(t6 t7);
 $node->restart;
 clock_set($node, '2026-05-10 21:00:00+00');
 is(balance('t3'), '-19|30|119|20', 'and after it');
 psql_value($node, "SELECT quota_settle($hold, billed => false)");
 is(balance('t3'), '-49|0|149|50', 'a hold that was open then returns to its grant');
+my $settles = session($node);
+$settles->query("BEGIN; SELECT quota_settle($open[0], billed => false); SELECT quota_release($open[1], 1)");
+is(balance($_), '-4|6|104|4', "$_: who settles first after a restart is in nobody's way") for qw(t6 t7);
+$settles->query('COMMIT');
+is(balance('t6'), '-10|0|110|10', 'at commit it returns');
+is(balance('t7'), '-7|3|107|7', 'and so do calls that were given back');
 healthy('restarted');
 
 # ---- an old transaction delays the row, and nothing else ----
