@@ -290,7 +290,7 @@ foreach my $round (1 .. 3)
 	grows("round $round: and the load goes on");
 	$stopper->query("SELECT $release");
 	$counter->wait;
-	$load->signal('INT');
+	$load->signal('TERM');
 	$load->finish;
 	is($err, '', "round $round: it has met no error");
 	# else what they wrote last may be counted by nobody yet
