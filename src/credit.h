@@ -48,8 +48,8 @@ typedef struct LedgerHorizon
  */
 extern LedgerHorizon ledger_look(QuotaSlot *database_slot);
 /* The walks over what is over go on with this instant. */
-extern void ledger_close_from(QuotaSlot *slot, TimestampTz at);
-extern void ledger_expire_from(QuotaSlot *slot, TimestampTz at);
+extern void ledger_close_from(LedgerWalks *walks, TimestampTz at);
+extern void ledger_expire_from(LedgerWalks *walks, TimestampTz at);
 
 /* ---- ledger_period.c ---- */
 
@@ -60,12 +60,25 @@ extern void ledger_expire_from(QuotaSlot *slot, TimestampTz at);
 extern void ledger_close(const uint8 *account, const CreditLimit *limit,
 						 const LedgerHorizon *horizon);
 
+/* ---- ledger_fold.c ---- */
+
+/*
+ * Folds what has been written, and closes periods that are over, for the worker of a
+ * database.  Returns when it is wanted next on the quota clock.  When that has been
+ * committed, ledger_fold_done() is to be told what was reached.
+ */
+extern int64 ledger_fold(uint32 database_slot, LedgerWalks *reached);
+extern void ledger_fold_done(uint32 database_slot, const LedgerWalks *reached);
+
+/* How long entries may wait for that. */
+#define LEDGER_FOLD_NS	(10 * INT64CONST(1000000000))
+
 /* ---- ledger_expire.c ---- */
 
 /* Writes rows of grants that have expired by the horizon.  True: there are more. */
-extern bool ledger_expire(QuotaSlot *slot, const LedgerHorizon *horizon);
+extern bool ledger_expire(LedgerWalks *walks, const LedgerHorizon *horizon);
 /* When the next one expires that may need one; DT_NOEND. */
-extern TimestampTz ledger_expires_next(const QuotaSlot *slot);
+extern TimestampTz ledger_expires_next(const LedgerWalks *walks);
 
 /* ---- credit_counter.c ---- */
 

@@ -262,8 +262,8 @@ slot_fill(uint32 index, Oid database, Oid extension, const char *provider)
 	slot->queue_load = QUOTA_LOAD_EMPTY;
 	slot->counting = false;
 	slot->fold_seen_us = slot->fold_complete_us = 0;
-	ledger_close_from(slot, 0);
-	ledger_expire_from(slot, 0);
+	ledger_close_from(&slot->fold_walks, 0);
+	ledger_expire_from(&slot->fold_walks, 0);
 	pg_atomic_write_u32(&slot->following, 0);
 	slot->worker_pid = 0;
 	/* a database's first work is to read its queue */

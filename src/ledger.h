@@ -211,17 +211,6 @@ extern RowScan *ledger_scan_charged(RowTable *ledger, QuotaRelation index,
 									const uint8 *account, TimestampTz start,
 									TimestampTz end);
 
-/* ---- ledger_fold.c ---- */
-
-/*
- * Folds what has been written, and closes periods that are over, for the worker of a
- * database.  Returns when it is wanted next on the quota clock.
- */
-extern int64 ledger_fold(uint32 database_slot);
-
-/* How long entries may wait for that. */
-#define LEDGER_FOLD_NS	(10 * INT64CONST(1000000000))
-
 /* ---- hold_row.c ---- */
 
 typedef struct HoldRow

@@ -13,7 +13,7 @@
  * A grant that expires as its period ends, or whose period ends sooner by a calendar of
  * now, goes with the period, whose row has it.
  *
- * slot->fold_expired_us and fold_expired_id say up to which instant of expiry, and
+ * expired_us and expired_id of LedgerWalks say up to which instant of expiry, and
  * entry of it, all have their row, or can't have one.  A grant that becomes visible
  * with an earlier one (a restore) takes it back when the worker meets its entry
  * (ledger_fold.c).
@@ -89,13 +89,13 @@ expire(void *arg)
 
 /* The next grants whose row is due, the first to expire first; SPI's. */
 static SPITupleTable *
-find_due(const QuotaSlot *slot, const LedgerHorizon *horizon)
+find_due(const LedgerWalks *walks, const LedgerHorizon *horizon)
 {
 	Oid			types[] = {TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID, INT4OID};
 	Datum		values[4];
 
-	values[0] = TimestampTzGetDatum(slot->fold_expired_us);
-	values[1] = Int64GetDatum(slot->fold_expired_id);
+	values[0] = TimestampTzGetDatum(walks->expired_us);
+	values[1] = Int64GetDatum(walks->expired_id);
 	values[2] = TimestampTzGetDatum(horizon->complete_us);
 	values[3] = Int32GetDatum(MAX_EXPIRED);
 	if (SPI_execute_with_args(
@@ -131,18 +131,18 @@ read_due(HeapTuple row, TupleDesc desc, const LedgerHorizon *horizon)
 
 /* See credit.h. */
 bool
-ledger_expire(QuotaSlot *slot, const LedgerHorizon *horizon)
+ledger_expire(LedgerWalks *walks, const LedgerHorizon *horizon)
 {
 	SPITupleTable *table;
 	QuotaOwner	caller;
 	bool		failed = false;
 	bool		more;
 
-	if (horizon->complete_us < slot->fold_expired_us)
+	if (horizon->complete_us < walks->expired_us)
 		return false;
 	caller = quota_become_owner();
 	SPI_connect();
-	table = find_due(slot, horizon);
+	table = find_due(walks, horizon);
 	quota_become_caller(caller);
 	for (uint64 i = 0; i < table->numvals; i++)
 	{
@@ -160,24 +160,24 @@ ledger_expire(QuotaSlot *slot, const LedgerHorizon *horizon)
 		/* the first that fails is tried again, a while later */
 		if (!failed)
 		{
-			slot->fold_expired_us = due.expires_at;
-			slot->fold_expired_id = due.id;
+			walks->expired_us = due.expires_at;
+			walks->expired_id = due.id;
 		}
 	}
 	more = table->numvals == MAX_EXPIRED && !failed;
 	if (!more && !failed)
-		ledger_expire_from(slot, horizon->complete_us + 1);
+		ledger_expire_from(walks, horizon->complete_us + 1);
 	SPI_finish();
 	return more;
 }
 
 /* See credit.h. */
 TimestampTz
-ledger_expires_next(const QuotaSlot *slot)
+ledger_expires_next(const LedgerWalks *walks)
 {
 	Oid			types[] = {TIMESTAMPTZOID, INT8OID};
-	Datum		values[] = {TimestampTzGetDatum(slot->fold_expired_us),
-	Int64GetDatum(slot->fold_expired_id)};
+	Datum		values[] = {TimestampTzGetDatum(walks->expired_us),
+	Int64GetDatum(walks->expired_id)};
 	QuotaOwner	caller = quota_become_owner();
 	TimestampTz next = DT_NOEND;
 

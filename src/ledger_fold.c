@@ -30,7 +30,9 @@
  *
  * When a period of an account is over, ledger_period.c closes it: at once where a fold
  * meets entries of it, else when the time has come (close_due).  Then is also when
- * ledger_expire.c writes what has expired of grants.
+ * ledger_expire.c writes what has expired of grants.  How far both have come is kept in
+ * the slot (LedgerWalks), from the commit of their rows on: what is rolled back is done
+ * again.  Only the worker reads and writes that.
  */
 #include "ledger.h"
 
@@ -66,8 +68,8 @@ typedef struct Account
 /* One transaction of the worker. */
 typedef struct Walk
 {
-	QuotaSlot  *slot;			/* of the database */
 	LedgerHorizon horizon;
+	LedgerWalks *walks;			/* how far they have come */
 	HTAB	   *accounts;
 	List	   *limits;			/* of KnownLimit */
 	bool		waits;			/* there are entries that are not final */
@@ -105,8 +107,8 @@ note_account(Walk *walk, TupleTableSlot *slot)
 					DatumGetUUIDP(slot_getattr(slot, LEDGER_ACCOUNT, &isnull))->data,
 					HASH_ENTER, &known);
 
-	if (expires_at != 0 && expires_at <= walk->slot->fold_expired_us)
-		ledger_expire_from(walk->slot, expires_at);
+	if (expires_at != 0 && expires_at <= walk->walks->expired_us)
+		ledger_expire_from(walk->walks, expires_at);
 	if (known)
 		return;
 	account->provider = row_text(slot, LEDGER_PROVIDER);
@@ -313,8 +315,8 @@ periods_due(const Walk *walk)
 	Oid			types[] = {TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT4OID};
 	Datum		values[4];
 
-	values[0] = TimestampTzGetDatum(walk->slot->fold_closed_us);
-	values[1] = PointerGetDatum(walk->slot->fold_closed_account);
+	values[0] = TimestampTzGetDatum(walk->walks->closed_us);
+	values[1] = PointerGetDatum(walk->walks->closed_account);
 	values[2] = TimestampTzGetDatum(walk->horizon.complete_us);
 	values[3] = Int32GetDatum(MAX_CLOSED);
 	if (SPI_execute_with_args(
@@ -340,8 +342,9 @@ close_due(Walk *walk)
 {
 	SPITupleTable *table;
 	QuotaOwner	caller;
+	bool		failed = false;
 
-	if (walk->horizon.complete_us < walk->slot->fold_closed_us)
+	if (walk->horizon.complete_us < walk->walks->closed_us)
 		return;
 	caller = quota_become_owner();
 	SPI_connect();
@@ -363,13 +366,16 @@ close_due(Walk *walk)
 		error = subxact_try(close_account, &task);
 		if (error)
 			report(walk, &account, error);
-		walk->slot->fold_closed_us = DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull));
-		memcpy(walk->slot->fold_closed_account, account.id, QUOTA_ACCOUNT_LEN);
+		failed |= error != NULL;
+		/* the first that fails is tried again, a while later */
+		if (failed)
+			continue;
+		walk->walks->closed_us = DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull));
+		memcpy(walk->walks->closed_account, account.id, QUOTA_ACCOUNT_LEN);
 	}
-	if (table->numvals == MAX_CLOSED)
-		walk->more = true;
-	else
-		ledger_close_from(walk->slot, walk->horizon.complete_us + 1);
+	if (table->numvals < MAX_CLOSED && !failed)
+		ledger_close_from(walk->walks, walk->horizon.complete_us + 1);
+	walk->more |= table->numvals == MAX_CLOSED && !failed;
 	SPI_finish();
 }
 
@@ -391,7 +397,7 @@ static TimestampTz
 next_end(const Walk *walk)
 {
 	Oid			types[] = {TIMESTAMPTZOID};
-	Datum		values[] = {TimestampTzGetDatum(walk->slot->fold_closed_us)};
+	Datum		values[] = {TimestampTzGetDatum(walk->walks->closed_us)};
 	QuotaOwner	caller = quota_become_owner();
 	TimestampTz end = DT_NOEND;
 
@@ -414,23 +420,32 @@ next_end(const Walk *walk)
 }
 
 /* See ledger.h. */
-int64
-ledger_fold(uint32 database_slot)
+void
+ledger_fold_done(uint32 database_slot, const LedgerWalks *reached)
 {
-	Walk		walk = {.slot = &quota_slots[database_slot]};
+	quota_slots[database_slot].fold_walks = *reached;
+}
+
+/* See ledger.h. */
+int64
+ledger_fold(uint32 database_slot, LedgerWalks *reached)
+{
+	QuotaSlot  *slot = &quota_slots[database_slot];
+	Walk		walk = {.walks = reached};
 	HASHCTL		ctl = {.keysize = QUOTA_ACCOUNT_LEN,.entrysize = sizeof(Account),
 	.hcxt = CurrentMemoryContext};
 	int64		position = read_position();
 	int64		last;
 
 	ledger_take_locks();
-	walk.horizon = ledger_look(walk.slot);
+	walk.horizon = ledger_look(slot);
+	*reached = slot->fold_walks;
 	walk.accounts = hash_create("quota accounts", 256, &ctl,
 								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	last = find_accounts(&walk, position);
 	fold_accounts(&walk);
 	close_due(&walk);
-	if (ledger_expire(walk.slot, &walk.horizon))
+	if (ledger_expire(reached, &walk.horizon))
 		walk.more = true;
 	if (last != position)
 		DirectFunctionCall2(setval_oid,
@@ -439,5 +454,5 @@ ledger_fold(uint32 database_slot)
 	if (walk.more)
 		return quota_now_ns();
 	return Min(walk.waits ? quota_now_ns() + LEDGER_FOLD_NS : QUOTA_NEVER,
-			   wanted_at(Min(next_end(&walk), ledger_expires_next(walk.slot))));
+			   wanted_at(Min(next_end(&walk), ledger_expires_next(reached))));
 }

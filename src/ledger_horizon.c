@@ -61,25 +61,25 @@ ledger_look(QuotaSlot *slot)
 	}
 	horizon.complete_us = Min(slot->fold_complete_us, quota_wall_us());
 	/* the clock was set back */
-	if (slot->fold_closed_us > horizon.complete_us + 1)
-		ledger_close_from(slot, horizon.complete_us + 1);
-	if (slot->fold_expired_us > horizon.complete_us + 1)
-		ledger_expire_from(slot, horizon.complete_us + 1);
+	if (slot->fold_walks.closed_us > horizon.complete_us + 1)
+		ledger_close_from(&slot->fold_walks, horizon.complete_us + 1);
+	if (slot->fold_walks.expired_us > horizon.complete_us + 1)
+		ledger_expire_from(&slot->fold_walks, horizon.complete_us + 1);
 	return horizon;
 }
 
 /* See credit.h. */
 void
-ledger_close_from(QuotaSlot *slot, TimestampTz at)
+ledger_close_from(LedgerWalks *walks, TimestampTz at)
 {
-	slot->fold_closed_us = at;
-	memset(slot->fold_closed_account, 0, sizeof(slot->fold_closed_account));
+	walks->closed_us = at;
+	memset(walks->closed_account, 0, sizeof(walks->closed_account));
 }
 
 /* See credit.h. */
 void
-ledger_expire_from(QuotaSlot *slot, TimestampTz at)
+ledger_expire_from(LedgerWalks *walks, TimestampTz at)
 {
-	slot->fold_expired_us = at;
-	slot->fold_expired_id = 0;
+	walks->expired_us = at;
+	walks->expired_id = 0;
 }

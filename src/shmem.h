@@ -53,6 +53,15 @@
 #include "storage/condition_variable.h"
 #include "storage/lwlock.h"
 
+/* How far the worker's rows of what is over are; see ledger_fold.c. */
+typedef struct LedgerWalks
+{
+	TimestampTz closed_us;		/* periods that end before were closed, */
+	uint8		closed_account[16]; /* and of this instant those up to it */
+	TimestampTz expired_us;		/* grants that expire before have their row, */
+	int64		expired_id;		/* and of this instant those up to it */
+} LedgerWalks;
+
 typedef struct QuotaSlot
 {
 	LWLock		lock;
@@ -120,10 +129,7 @@ typedef struct QuotaSlot
 	uint64		fold_seen_xid;	/* no transaction had this number */
 	TimestampTz fold_seen_us;	/* at this instant; 0 = nothing noted */
 	TimestampTz fold_complete_us;	/* nothing open is from before this instant */
-	TimestampTz fold_closed_us; /* periods that end before were closed, */
-	uint8		fold_closed_account[16];	/* and of this instant those up to it */
-	TimestampTz fold_expired_us;	/* grants that expire before have their row, */
-	int64		fold_expired_id;	/* and of this instant those up to it */
+	LedgerWalks fold_walks;		/* how far its rows are, that are committed */
 	/* job_deadline.h; all but the first are the running worker's alone */
 	pg_atomic_uint64 deadline_low;	/* a TimestampTz: lowered to since the last
 									 * walk began; DT_NOEND = not at all */

@@ -68,6 +68,8 @@ typedef struct Run
 	EventBatch	events;			/* written by the open transaction */
 	SeenBatch	seen;			/* the same */
 	NoticeBatch notices;		/* sent by it */
+	LedgerWalks reached;		/* by it, if it has folded */
+	bool		folded;
 	CreditWalk	holds;
 	bool		failed;			/* some chore did */
 } Run;
@@ -148,7 +150,8 @@ expire_holds(Run *run)
 static int64
 fold_ledger(Run *run)
 {
-	return ledger_fold(run->slot);
+	run->folded = true;
+	return ledger_fold(run->slot, &run->reached);
 }
 
 /* See job_lapse.h. */
@@ -301,6 +304,7 @@ run_once(Run *run, int which, int64 *next_ns)
 	memset(&run->events, 0, sizeof(run->events));
 	memset(&run->seen, 0, sizeof(run->seen));
 	run->notices.end = 0;
+	run->folded = false;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	state = guard(run->extension);
@@ -327,6 +331,8 @@ run_once(Run *run, int which, int64 *next_ns)
 		seen_done(MyDatabaseId, &run->seen);
 	if (run->notices.end > 0)
 		notify_done(&run->notices);
+	if (run->folded)
+		ledger_fold_done(run->slot, &run->reached);
 	pgstat_report_stat(true);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	return state != GUARD_GONE;

@@ -227,11 +227,38 @@ foreach my $table ('ledger_folds', 'ledger_periods')
 		'0', 'and periods have what entries of theirs come to');
 }
 
+# ---- closing a period fails ----
+
+value("SELECT count(quota_settle(permit)) FROM generate_series(1, 70) i, quota_hold('t', 'p', 'credit', 1 + 0 * i)");
+my $folds = value('SELECT count(*) FROM quota.ledger_folds');
+wait_until('folds', sub {
+	clock_advance($node, '11 s');
+	value('SELECT count(*) FROM quota.ledger_folds') > $folds
+});
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION fail_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$;
+	CREATE TRIGGER fail_here AFTER INSERT ON quota.ledger_periods FOR EACH ROW EXECUTE FUNCTION fail_here()});
+my $from = -s $node->logfile;
+my $periods = value('SELECT count(*) FROM quota.ledger_periods');
+clock_advance($node, '32 days');
+wait_until('failure', sub {
+	clock_advance($node, '11 s');
+	slurp_file($node->logfile, $from) =~ /could not fold an account.*not now/s
+});
+$node->safe_psql('postgres', 'DROP FUNCTION fail_here CASCADE');
+is(value('SELECT count(*) FROM quota.ledger_periods'), $periods, 'a period that could not be closed is open');
+# nobody has touched the account
+wait_until('periods', sub {
+	clock_advance($node, '11 s');
+	value('SELECT count(*) FROM quota.ledger_periods') > $periods
+});
+is(value("SELECT string_agg(a::text, ', ') FROM quota_audit() a"), '', 'it is closed later');
+
 # ---- a restore brings a hold that is over before its entries ----
 
 value(q{INSERT INTO quota.holds (permit, tenant, provider, calls, created_at, expires_at)
 	SELECT 4711, 'other', 'p', 1, quota_clock() - interval '1 h', quota_clock() - interval '1 min'});
-my $from = -s $node->logfile;
+$from = -s $node->logfile;
 wait_until('the worker', sub {
 	clock_advance($node, '11 s');
 	slurp_file($node->logfile, $from) =~ /WARNING:  could not resolve hold 4711/
