@@ -5,7 +5,7 @@
 #   make test                    build, then run every test in throw-away servers
 #   make demo | bench | unit     see demo/run, test/bench/run, test/unit/unit.h
 #   make demo-bad-minute         a provider in trouble, drawn in bad-minute.svg
-#   make bench-quick             a first look in 3 minutes
+#   make bench-quick             a first look
 #   make fuzz                    libFuzzer on what comes from outside, FUZZ_SECONDS=60
 
 EXTENSION  = quota
