@@ -32,7 +32,8 @@ CC_WARNINGS = $(if $(findstring Free Software,$(shell $(CC) --version)), \
               -Wno-unknown-warning-option -Wno-ignored-optimization-argument \
               -Wno-ignored-attributes)
 PG_CPPFLAGS = -Isrc
-PG_CFLAGS   = $(WARNINGS)
+# see compat.h; from 16 on the server's build has it
+PG_CFLAGS   = $(WARNINGS) -fvisibility=hidden
 
 # Bitcode would need clang to build and gains nothing: nothing here is inlined
 override with_llvm = no

@@ -314,7 +314,7 @@ asker_reset(Oid extension)
 	reset(w, extension);
 	if (w->asks_slot == QUOTA_NO_INDEX)
 		return;
-	LWLockAcquire(&quota_slots[w->asks_slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[w->asks_slot].lock);
 	w->answering |= w->called;
 	w->called = false;
 	LWLockRelease(&quota_slots[w->asks_slot].lock);
@@ -329,7 +329,7 @@ leave(QuotaWaiter *w, bool admitted)
 	if (w->asks_slot == QUOTA_NO_INDEX)
 		return;
 	lock = &quota_slots[w->asks_slot].lock;
-	LWLockAcquire(lock, LW_EXCLUSIVE);
+	quota_lock(lock);
 	if (w->asks)
 	{
 		leave_line(w, admitted);
@@ -389,7 +389,7 @@ asker_stand(const QuotaPlan *plan, const QuotaVerdict *v)
 
 	if (w->asks_slot != slot)
 		leave(w, false);
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	quota_lock(&s->lock);
 	portion = term ? floor_portion(plan, term, v->reason) : QUOTA_NO_INDEX;
 	in_line = portion != QUOTA_NO_INDEX || is_short(v->reason);
 	stood = w->asks && w->asks_bucket == bucket &&
@@ -416,7 +416,7 @@ may_ask(QuotaWaiter *w)
 	LWLock	   *lock = &quota_slots[w->asks_slot].lock;
 	bool		may;
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
+	quota_lock(lock);
 	may = is_its_turn(w);
 	LWLockRelease(lock);
 	return may;

@@ -384,7 +384,7 @@ mark_tenant(uint32 slot, const QuotaKey *key)
 static void
 mark_slot(uint32 slot, int seen)
 {
-	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[slot].lock);
 	if (n_keyed + n_rules < n_changes || seen < 0 ||
 		!quota_key_equal(&quota_slots[slot].entry.key, &slots[seen].key))
 		quota_slots[slot].stale_all++;

@@ -16,6 +16,29 @@
 #include "varatt.h"
 #endif
 
+/*
+ * Only what the server looks up by name is visible outside of the library: no other
+ * library's function of the same name is called instead of ours, and calls among ours
+ * are cheaper.  From 16 on the server's own headers and build see to that.
+ */
+#if PG_VERSION_NUM < 160000
+#include "fmgr.h"
+
+#undef PGDLLEXPORT
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#undef PG_FUNCTION_INFO_V1
+#define PG_FUNCTION_INFO_V1(name) \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS); \
+	extern PGDLLEXPORT const Pg_finfo_record *CppConcat(pg_finfo_, name)(void); \
+	const Pg_finfo_record * \
+	CppConcat(pg_finfo_, name)(void) \
+	{ \
+		static const Pg_finfo_record version_1 = {1}; \
+		return &version_1; \
+	} \
+	extern int no_such_variable
+#endif
+
 /* A number no other transaction of this backend has; needs storage/proc.h. */
 #if PG_VERSION_NUM >= 170000
 #define QUOTA_LXID (MyProc->vxid.lxid)

@@ -124,7 +124,7 @@ begin_load(uint32 index, const QuotaTerm *term)
 	QuotaLoad	load = QUOTA_LOAD_READY;
 
 	journal_reserve(1);
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	if (quota_bucket_is(index, term->slot, &term->key))
 		load = quota_buckets[index].load;
 	if (load == QUOTA_LOAD_EMPTY)
@@ -190,7 +190,7 @@ make_ready(QuotaBucket *b, QuotaSlot *slot, const QuotaTerm *term, const Loaded 
 {
 	bool		fits;
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	b->used = l->sum.used;
 	/* after a restart open permits may be there, and linked */
 	b->loose = l->sum.held - b->held;
@@ -258,7 +258,7 @@ credit_lock_ready(const QuotaTerm *term)
 		uint32		index;
 
 		CHECK_FOR_INTERRUPTS();
-		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		quota_lock(&slot->lock);
 		now_ns = quota_now_ns();
 		permit_expire(term->slot, now_ns);
 		index = quota_term_bucket(&nobody, term, now_ns,
@@ -325,7 +325,7 @@ lock_entry_bucket(const LedgerEntry *entry)
 		uint32		index;
 		QuotaLoad	load = QUOTA_LOAD_EMPTY;
 
-		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		quota_lock(&slot->lock);
 		index = quota_find_bucket(&term.key, term.slot);
 		if (index != QUOTA_NO_INDEX)
 			load = quota_buckets[index].load;

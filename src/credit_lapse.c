@@ -197,7 +197,7 @@ put_down(const QuotaTerm *term, const Lapse *lapse)
 	QuotaBucket *b;
 	ListCell   *cell;
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	index = quota_find_bucket(&term->key, term->slot);
 	b = index == QUOTA_NO_INDEX ? NULL : &quota_buckets[index];
 	if (b && b->load == QUOTA_LOAD_READY && b->lapse_version == lapse->version &&

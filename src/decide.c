@@ -37,8 +37,8 @@ void
 quota_lock_plan(const QuotaPlan *plan)
 {
 	if (plan->across)
-		LWLockAcquire(&quota_slots[plan->database_slot].lock, LW_EXCLUSIVE);
-	LWLockAcquire(&quota_slots[plan->slot].lock, LW_EXCLUSIVE);
+		quota_lock(&quota_slots[plan->database_slot].lock);
+	quota_lock(&quota_slots[plan->slot].lock);
 }
 
 /* The reverse. */

@@ -74,7 +74,7 @@ read_bucket(const Drain *d, Load *load, const QuotaTerm *term)
 	QuotaBucket b;
 	uint32		index;
 
-	LWLockAcquire(&quota_slots[term->slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[term->slot].lock);
 	index = quota_find_bucket(&term->key, term->slot);
 	if (index != QUOTA_NO_INDEX)
 		b = quota_buckets[index];

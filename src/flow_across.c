@@ -127,7 +127,7 @@ tell_slot(uint32 slot)
 {
 	QuotaSlot  *s = &quota_slots[slot];
 
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	quota_lock(&s->lock);
 	if (s->entry.used)
 	{
 		waiter_together(true);

@@ -22,7 +22,7 @@ pass_time(uint32 slot, FlowList *list)
 	QuotaSlot  *s = &quota_slots[slot];
 
 	waiter_hold();
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	quota_lock(&s->lock);
 	list->now_ns = quota_now_ns();
 	list->wall_us = quota_wall_us();
 	flow_pass_time(slot, list->now_ns, list->wall_us, list->now_ns);
@@ -78,7 +78,7 @@ copy_chunk(uint32 slot, uint32 first, FlowList *list)
 	uint32		end = Min(first + CHUNK, (uint32) quota_max_flows);
 	bool		closed;
 
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	quota_lock(&s->lock);
 	closed = flow_all_stopped(slot, list->now_ns);
 	for (uint32 i = first; i < end; i++)
 		if (quota_owned(&quota_flows[i].entry, slot) && quota_flows[i].depth > 0)

@@ -71,7 +71,7 @@ leave_place(Claimer *c)
 	else
 		note.lo = note.hi = lanes->id;
 	journal_reserve(1);
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	journal_note(c->flow, &note);
 	flow_scan_taken(&c->scan, lanes->returned ? 0 : lanes->id);
 	LWLockRelease(&slot->lock);

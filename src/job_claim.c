@@ -57,7 +57,7 @@ nothing_found(Claimer *c)
 	bool		left;
 
 	journal_undo(c->mark);
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	flow_scan_empty(&c->scan, c->lanes.last_id);
 	left = quota_flows[c->flow].state != QUOTA_FLOW_READY;
 	LWLockRelease(&slot->lock);
@@ -73,7 +73,7 @@ rest(Claimer *c)
 
 	turn_uncharge(c);
 	c->asleep_ns = Min(c->asleep_ns, c->now_ns);
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	flow_scan_rested(&c->scan, c->asleep_ns);
 	LWLockRelease(&slot->lock);
 	turn_end(c);

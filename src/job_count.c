@@ -36,7 +36,7 @@ lock_next_flow(uint32 database_slot, uint32 *index)
 		if (!entry->used || owner >= (uint32) quota_max_providers ||
 			quota_slots[owner].database_slot != database_slot)
 			continue;
-		LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
+		quota_lock(&quota_slots[owner].lock);
 		if (quota_owned(entry, owner) &&
 			quota_slots[owner].database == MyDatabaseId)
 			return true;

@@ -106,7 +106,7 @@ static void
 settle_passed(JobLanes *lanes)
 {
 	lane_end_scan(&lanes->fresh_scan);
-	LWLockAcquire(&quota_slots[lanes->slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[lanes->slot].lock);
 	flow_scan_passed(lanes->scan, lanes->last_id);
 	LWLockRelease(&quota_slots[lanes->slot].lock);
 	lanes->nranges = position_ranges(&lanes->scan->position, lanes->ranges);

@@ -72,7 +72,7 @@ fresh_guess(JobLanes *lanes)
 
 	if (id <= 1)
 		return;
-	LWLockAcquire(&quota_slots[lanes->slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[lanes->slot].lock);
 	flow_scan_guess(lanes->scan, id);
 	LWLockRelease(&quota_slots[lanes->slot].lock);
 }

@@ -219,7 +219,7 @@ known_lock(KnownFlow *known)
 	{
 		uint32		flow;
 
-		LWLockAcquire(&quota_slots[known->slot].lock, LW_EXCLUSIVE);
+		quota_lock(&quota_slots[known->slot].lock);
 		flow = find_flow(known);
 		if (flow != QUOTA_NO_INDEX)
 			return flow;

@@ -53,7 +53,7 @@ start_loading(uint32 database_slot)
 	bool		ours;
 
 	journal_reserve(1);
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	ours = slot->queue_load == QUOTA_LOAD_EMPTY;
 	if (ours)
 	{
@@ -70,7 +70,7 @@ finish_loading(uint32 database_slot, bool counted)
 {
 	QuotaSlot  *slot = &quota_slots[database_slot];
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	slot->queue_load = counted ? QUOTA_LOAD_READY : QUOTA_LOAD_USABLE;
 	journal_loaded();
 	LWLockRelease(&slot->lock);

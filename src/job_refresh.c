@@ -171,7 +171,7 @@ apply_weights(uint32 slot, const Stale *stale, int n, uint32 global)
 {
 	int			fresh = 0;
 
-	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[slot].lock);
 	for (int i = 0; i < n; i++)
 		fresh += set_weight(slot, &stale[i], global);
 	unlink_fresh(slot, fresh);
@@ -209,7 +209,7 @@ refresh_classes(uint32 slot)
 	LWLockRelease(&s->lock);
 	for (int i = 0; i < QUOTA_MAX_CLASSES; i++)
 		found[i] = names[i][0] && quota_class_rules(names[i], &rules[i]);
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	quota_lock(&s->lock);
 	current = change_count(global) == number;
 	for (int i = 0; i < QUOTA_MAX_CLASSES && current; i++)
 		if (found[i] && s->classes[i].used &&
@@ -223,7 +223,7 @@ refresh_classes(uint32 slot)
 static void
 refreshed(uint32 slot, uint64 *mark, uint64 number)
 {
-	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[slot].lock);
 	flow_unpark_all(slot);
 	flow_open(slot);
 	*mark = Max(*mark, number);

@@ -64,7 +64,7 @@ turn_unconfigured(Claimer *c)
 	pg_memory_barrier();
 	if (turn_plan_of_flow(c) != NULL)
 		return STEP_RACED;
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	same = turn_is_still(c, quota_now_ns(), &turn) &&
 		count_changes(&counters) == before;
 	if (same)

@@ -59,7 +59,7 @@ take_place(Claimer *c)
 	note.place = c->lease_end;
 	note.due_ns = quota_ns_of_steady(note.place);
 	journal_reserve(1);
-	LWLockAcquire(&quota_slots[c->slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[c->slot].lock);
 	journal_claim_job(lanes->id, lanes->returned, lanes->was_running,
 					  lanes->returned ? lanes->due_ns : QUOTA_NEVER,
 					  lanes->ready_at, since_ns);

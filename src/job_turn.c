@@ -53,7 +53,7 @@ turn_pick(Claimer *c)
 	QuotaSlot  *slot = &quota_slots[c->slot];
 	int64		now_ns;
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	now_ns = quota_now_ns();
 	flow_pass_time(c->slot, now_ns, quota_wall_us(),
 				   Min(now_ns, c->asleep_ns - 1));
@@ -344,7 +344,7 @@ turn_looked(Claimer *c)
 	int64		since_ns = turn_since(c);
 	bool		seen;
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	seen = flow_scan_seen(&c->scan, since_ns);
 	LWLockRelease(&slot->lock);
 	turn_end(c);
@@ -360,7 +360,7 @@ turn_continue(Claimer *c)
 	const QuotaFlow *flow = &quota_flows[c->flow];	/* pinned by the claims so far */
 	bool		more;
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	mark_takes(c);
 	c->start = c->mark;
 	c->charged = false;
@@ -382,7 +382,7 @@ turn_ride(Claimer *c)
 
 	turn_uncharge(c);
 	journal_reserve(1);
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	journal_claim(&claim, c->mark);
 	LWLockRelease(&slot->lock);
 	c->verdict.permit = 0;

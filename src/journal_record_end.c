@@ -46,7 +46,7 @@ lock(uint32 slot)
 	if (locked_slot == slot)
 		return;
 	journal_unlock();
-	LWLockAcquire(&quota_slots[slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[slot].lock);
 	locked_slot = slot;
 }
 
@@ -62,9 +62,9 @@ journal_lock_permit(uint32 index)
 		return;
 	}
 	journal_unlock();
-	LWLockAcquire(&quota_slots[p->database_slot].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[p->database_slot].lock);
 	locked_database = p->database_slot;
-	LWLockAcquire(&quota_slots[p->owner].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[p->owner].lock);
 	locked_slot = p->owner;
 }
 

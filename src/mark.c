@@ -227,7 +227,7 @@ fill_row(MarkRow *row, void *arg)
 	QuotaBucket *b = &quota_buckets[w->bucket];
 	bool		wanted;
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
+	quota_lock(lock);
 	wanted = quota_bucket_is(w->bucket, w->owner, &w->key) && b->mark.slow &&
 		(w->taken > b->mark.covered || b->mark.changes != b->mark.marked_changes);
 	if (wanted)
@@ -258,7 +258,7 @@ publish(const MarkWriting *w, MarkPlace place)
 	LWLock	   *lock = &quota_slots[w->owner].lock;
 	QuotaBucket *b = &quota_buckets[w->bucket];
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
+	quota_lock(lock);
 	if (quota_bucket_is(w->bucket, w->owner, &w->key))
 	{
 		b->mark.covered = w->covers;

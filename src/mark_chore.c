@@ -112,7 +112,7 @@ look_at(uint32 index, Look *look)
 		return false;
 	if (!rules_are_current(b))	/* else it is never settled, nor full; looked at again locked */
 		(void) rules_renew(index);
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	ours = quota_owned(&b->entry, owner) && slot->database == MyDatabaseId &&
 		b->mark.slow && b->mark.place.offset != 0;
 	if (ours)
@@ -139,7 +139,7 @@ fill_free(MarkRow *row, void *arg)
 	QuotaBucket *b = &quota_buckets[w->bucket];
 	bool		wanted;
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
+	quota_lock(lock);
 	wanted = quota_bucket_is(w->bucket, w->owner, &w->key) && b->mark.slow &&
 		is_full(b, quota_now_ns());
 	if (wanted)
@@ -161,7 +161,7 @@ free_row(Relation rel, const Look *look)
 	mark_lock_bucket(rel, w.bucket, &tag);
 	if (mark_rewrite(rel, look->id, look->place, fill_free, &w, &lsn))
 	{
-		LWLockAcquire(lock, LW_EXCLUSIVE);
+		quota_lock(lock);
 		if (quota_bucket_is(w.bucket, w.owner, &w.key))
 			b->mark.place.offset = 0;
 		LWLockRelease(lock);

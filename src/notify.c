@@ -208,7 +208,7 @@ notify_done(const NoticeBatch *batch)
 
 		if (batch->lost[i] == 0)
 			continue;
-		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		quota_lock(&slot->lock);
 		if (slot->entry.used && slot->database == MyDatabaseId)
 			slot->notices_lost -= Min(batch->lost[i], slot->notices_lost);
 		LWLockRelease(&slot->lock);

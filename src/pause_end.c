@@ -38,7 +38,7 @@ pause_wake(const QuotaPause *gone)
 			continue;
 		if (!slot->entry.used || slot->database != database)
 			continue;
-		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		quota_lock(&slot->lock);
 		if (slot->entry.used && slot->database == database)
 			wake_slot(i, gone);
 		LWLockRelease(&slot->lock);

@@ -20,8 +20,8 @@ static void
 lock_slots(uint32 owner, uint32 database_slot)
 {
 	if (database_slot != QUOTA_NO_INDEX)
-		LWLockAcquire(&quota_slots[database_slot].lock, LW_EXCLUSIVE);
-	LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
+		quota_lock(&quota_slots[database_slot].lock);
+	quota_lock(&quota_slots[owner].lock);
 }
 
 /* The reverse. */

@@ -181,7 +181,7 @@ give_back(uint32 flow, uint32 n)
 {
 	LWLock	   *lock = &slot_of(&quota_flows[flow])->lock;
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
+	quota_lock(lock);
 	journal_places_back(flow, n);
 	LWLockRelease(lock);
 }

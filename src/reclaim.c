@@ -130,7 +130,7 @@ reclaim_slots(void)
 
 		if (!slot->entry.used)
 			continue;
-		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		quota_lock(&slot->lock);
 		if (slot->entry.used)
 		{
 			permit_expire(i, quota_now_ns());
@@ -183,7 +183,7 @@ look(uint32 index, uint32 tenant, Round *round)
 	if (!b->entry.used || owner >= (uint32) quota_max_providers ||
 		(tenant != QUOTA_NO_INDEX && b->tenant != tenant))
 		return LOOK_OTHER;
-	LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
+	quota_lock(&quota_slots[owner].lock);
 	if (quota_owned(&b->entry, owner) &&
 		(tenant == QUOTA_NO_INDEX || b->tenant == tenant))
 	{
@@ -299,7 +299,7 @@ reclaim_portions(void)
 
 		if (!entry->used || owner >= (uint32) quota_max_providers)
 			continue;
-		LWLockAcquire(&quota_slots[owner].lock, LW_EXCLUSIVE);
+		quota_lock(&quota_slots[owner].lock);
 		if (quota_owned(entry, owner))
 			freed += floor_reclaim(i, quota_now_ns());
 		LWLockRelease(&quota_slots[owner].lock);

@@ -128,7 +128,7 @@ recount_claim(uint32 database_slot)
 	bool		ours;
 
 	journal_reserve(1);
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	ours = slot->queue_load == QUOTA_LOAD_USABLE && !slot->counting;
 	if (ours)
 	{
@@ -215,7 +215,7 @@ recount_finish(uint32 database_slot)
 {
 	QuotaSlot  *slot = &quota_slots[database_slot];
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	stop_counting(slot);
 	slot->queue_load = QUOTA_LOAD_READY;
 	journal_loaded();
@@ -229,7 +229,7 @@ recount_abandon(uint32 database_slot)
 {
 	QuotaSlot  *slot = &quota_slots[database_slot];
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	stop_counting(slot);
 	LWLockRelease(&slot->lock);
 	ConditionVariableBroadcast(&slot->load_cv);

@@ -90,7 +90,7 @@ count(uint32 slot, const FeedbackOutcome *outcome)
 	int64		now_ns;
 	bool		tell = false;
 
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	quota_lock(&s->lock);
 	now_ns = quota_now_ns();
 	s->answers[outcome->class]++;
 	s->headers_ignored += outcome->ignored;

@@ -184,7 +184,7 @@ apply(const Stale *s, bool found, QuotaTerm *term, const QuotaStamp *stamp)
 	bool		there;
 	bool		current;
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
+	quota_lock(lock);
 	there = quota_bucket_is(s->bucket, s->owner, &s->key);
 	current = quota_stamp_is_current(stamp);
 	if (there && current && found)

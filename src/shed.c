@@ -80,7 +80,7 @@ shed_tell(Oid database, int64 now_ns)
 			owner >= (uint32) quota_max_providers)
 			continue;
 		slot = &quota_slots[owner];
-		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		quota_lock(&slot->lock);
 		if (quota_owned(&tenant->entry, owner) && slot->database == database &&
 			tenant->shed_untold > 0)
 		{

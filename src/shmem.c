@@ -17,6 +17,9 @@
 #include "storage/shmem.h"
 #include "waiter.h"
 
+/* Who finds a lock taken looks so often before he sleeps. */
+#define LOOKS 100
+
 QuotaShared *quota_shared;
 QuotaSlot  *quota_slots;
 QuotaBucket *quota_buckets;
@@ -173,6 +176,22 @@ startup(void)
 
 	if (!IsUnderPostmaster)
 		on_shmem_exit(quota_state_save, (Datum) 0);
+}
+
+/*
+ * See shmem.h.  Most sections take less time than to fall asleep and be woken, which
+ * LWLockAcquire() does at once.
+ */
+void
+quota_lock(LWLock *lock)
+{
+	for (int i = 0; i < LOOKS; i++)
+	{
+		if (LWLockConditionalAcquire(lock, LW_EXCLUSIVE))
+			return;
+		pg_spin_delay();
+	}
+	LWLockAcquire(lock, LW_EXCLUSIVE);
 }
 
 /* Chains the hooks; called while preloading. */

@@ -285,6 +285,8 @@ extern PGDLLIMPORT pg_atomic_uint32 *quota_far_waits;
 
 /* shmem.c */
 extern void quota_shmem_init(void);
+/* Takes a slot's lock for changes. */
+extern void quota_lock(LWLock *lock);
 
 /*
  * directory.c: find or create by key.  The caller holds the owner's lock and

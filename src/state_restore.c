@@ -194,7 +194,7 @@ restore_permit(const State *state, uint32 index, const QuotaPermit *saved)
 	restore_parts(state, permit);
 
 	slot = &quota_slots[permit->owner];
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	permit_relink(index);
 	LWLockRelease(&slot->lock);
 }

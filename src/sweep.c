@@ -127,7 +127,7 @@ quota_sweep(Oid database, Oid extension)
 
 			if (!slot->entry.used || slot->database != database)
 				continue;
-			LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+			quota_lock(&slot->lock);
 			if (slot->entry.used && slot->database == database &&
 				(!OidIsValid(extension) || slot->extension == extension))
 				all = sweep_slot((uint32) i, step) && all;

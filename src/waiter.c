@@ -240,7 +240,7 @@ waiter_wake_one(uint32 slot, uint64 wakes)
 
 	if (!waiter_is_there(slot))
 		return;
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	quota_lock(&s->lock);
 	if (s->entry.used && (s->wakes <= wakes ||
 						  pg_atomic_read_u32(&s->coming) == 0) &&
 		flow_may_claim(slot, quota_now_ns()))

@@ -136,7 +136,7 @@ leave_place(uint32 slot, QuotaWaitPlace *place)
 {
 	QuotaSlot  *s = &quota_slots[slot];
 
-	LWLockAcquire(&s->lock, LW_EXCLUSIVE);
+	quota_lock(&s->lock);
 	if (place->linked)
 	{
 		bool		last = waiter_last_place(s) == place;
@@ -201,7 +201,7 @@ get_places(Wait *wait)
 
 		place->waiter = (uint32) (wait->waiter - quota_waiters);
 		place->linked = false;
-		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		quota_lock(&slot->lock);
 		if (!is_same(wait->slots[i], &wait->keys[i]))
 			outcome = WAIT_GONE;
 		else if (!get_place(wait->slots[i], place))
@@ -226,7 +226,7 @@ look(Wait *wait)
 		QuotaWaitPlace *place = &wait->waiter->places[i];
 		int64		slot_ns = QUOTA_NEVER;
 
-		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		quota_lock(&slot->lock);
 		if (place->linked && waiter_last_place(slot) == place)
 			slot_ns = watch(slot);
 		look_ns = Min(look_ns, slot_ns);

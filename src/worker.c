@@ -400,7 +400,7 @@ worker_exit(int code, Datum arg)
 	QuotaSlot  *slot = &quota_slots[my_order.slot];
 	bool		mine;
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	mine = claimed && slot->worker_pid == MyProcPid;
 	if (mine)
 		slot->worker_pid = 0;
@@ -415,7 +415,7 @@ claim(void)
 {
 	QuotaSlot  *slot = &quota_slots[my_order.slot];
 
-	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+	quota_lock(&slot->lock);
 	claimed = slot->entry.used && slot->provider[0] == '\0' &&
 		slot->database == my_order.database &&
 		slot->extension == my_order.extension && slot->worker_pid == 0;

@@ -172,7 +172,7 @@ expire_permits(Run *run)
 	{
 		QuotaSlot  *slot = &quota_slots[i];
 
-		LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
+		quota_lock(&slot->lock);
 		if (slot->entry.used && slot->database == MyDatabaseId)
 		{
 			permit_expire(i, now_ns);
