@@ -5,6 +5,11 @@ INSERT INTO quota.limits (provider, name, per, amount, period, burst)
     SELECT 'ten', 'limit ' || i, CASE WHEN i % 2 = 0 THEN '{tenant}'::text[] ELSE '{tenant,endpoint}' END, 1000000000, '1 s', 1000000000
     FROM generate_series(1, 10) i;
 
+-- Providers with the three limits of "open", one for each client.
+INSERT INTO quota.providers (provider) SELECT i::text FROM generate_series(0, 31) i;
+INSERT INTO quota.limits (provider, name, per, amount, period, burst)
+    SELECT i::text, name, per, amount, period, burst FROM generate_series(0, 31) i, quota.limits WHERE provider = 'open';
+
 -- The textbook token bucket in a row: one UPDATE decides, a refusal updates no row.
 CREATE TABLE row_bucket (
     key text PRIMARY KEY,

@@ -66,7 +66,7 @@ def bars(comparison):
     return picture(left + room + 150, 52 + len(kinds) * step, parts)
 
 
-PEERS = ('SELECT 1', 'row lock', 'Redis', 'rate-limiter', 'plain', 'graphile', 'pg-boss', 'balance in', 'without')
+PEERS = ('SELECT', 'row lock', 'Redis', 'rate-limiter', 'plain', 'graphile', 'pg-boss', 'balance in', 'without')
 
 
 def is_peer(label):
@@ -114,7 +114,7 @@ def has_series(run, name):
 def scale(most):
     """A round number above, and the distance of lines."""
     step = 10 ** math.floor(math.log10(most))
-    step = next(s for s in (step / 5, step / 2, step) if most / s <= 6)
+    step = next(s for s in (step / 5, step / 2, step, step * 2) if most / s <= 6)
     return math.ceil(most / step) * step, step
 
 

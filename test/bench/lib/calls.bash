@@ -29,9 +29,25 @@ measure_calls() {
 # ... of transactions with so many calls: the rate of calls
 per_call() { awk -v each="$1" '{ $1 *= each; $2 *= each; print }'; }
 
+# Each client has a provider, and with it a lock, of its own.
+own_admitted() { sql -d hot -c "SELECT coalesce(sum(admitted), 0) FROM quota.stat_buckets WHERE provider ~ '^[0-9]+$' AND limit_name = 'account'"; }
+measure_own() {
+	local clients=$1 before measured
+	before=$(own_admitted)
+	measured=$(tps -f $bench/acquire_own.pgbench hot)
+	same_work quota_acquire "$(echo "$measured" | cut -d ' ' -f 2)" $(($(own_admitted) - before))
+	echo "$measured"
+}
+
 measure_select_1() {
 	local clients=$1
 	tps -f $bench/select_one.pgbench hot
+}
+
+# What an admission answers, and a refusal
+measure_answer() {
+	local clients=$2
+	tps -D level=999999999 -f "$bench/answer_$1.pgbench" hot
 }
 
 # What rows have given: tokens, or points
@@ -120,7 +136,7 @@ need_calls() {
 part_calls() {
 	need_calls
 	compare clients_8 "8 clients, one hot key" calls/s "select_1 8=SELECT 1" \
-		"call open 8=quota, 3 limits" \
+		"answer admitted 8=SELECT of the answer alone" "call open 8=quota, 3 limits" \
 		"acquire open 8=the same as SELECT * FROM quota_acquire()" \
 		"row_lock open 8=row lock, 1 row" "row_lock open 8 3=row lock, 3 rows" \
 		"limiter_sql 8=rate-limiter-flexible, its SQL" \
@@ -133,6 +149,8 @@ part_calls() {
 		"quota, 3 limits" "Redis, 3 keys" 1.2
 	compare refusals "8 clients, admissions and refusals" calls/s \
 		"call open 8=quota, admitted" "call closed 8=quota, refused" \
+		"answer admitted 8=SELECT of the answer alone, admitted" \
+		"answer refused 8=SELECT of the answer alone, refused" \
 		"row_lock open 8=row lock, admitted" "row_lock closed 8=row lock, refused" \
 		"redis open 3 8=Redis, 3 keys, admitted" "redis closed 3 8=Redis, 3 keys, refused"
 	target "refusal against admission" refusals "quota, refused" "quota, admitted" 1
@@ -146,6 +164,13 @@ part_clients() {
 			"call open $n=quota, 3 limits" "row_lock open $n=row lock, 1 row" "redis open 3 $n=Redis, 3 keys"
 	done
 	target "acquire, 3 limits, against the row-lock bucket, 32 clients" clients_32 "quota, 3 limits" "row lock, 1 row" 30
+}
+
+part_lock() {
+	need_calls
+	compare lock "clients on one provider, and each on its own" calls/s \
+		"call open 8=8 clients on one provider" "own 8=8 clients on 8 providers" \
+		"call open 32=32 clients on one provider" "own 32=32 clients on 32 providers"
 }
 
 part_limits() {
