@@ -24,9 +24,20 @@ work() {
 	before=$(sql -d "$database" -c "${count_done[$queue]}")
 	pgbench -t $((calls + 1)) -D warm=0 -D tenants="$tenants" -f "$script.pgbench" "$database"
 	same_work "$script" $((calls * clients * batch)) $(($(sql -d "$database" -c "${count_done[$queue]}") - before))
+	rate_of_others "$batch" "$calls"
+}
+
+# ... of so many calls of each client, with so many jobs each
+rate_of_others() {
 	awk 'seen[$1]++ { print $3 }' "$work"/latency.* | percentiles |
-		awk -v clients="$clients" -v batch="$batch" -v calls="$calls" \
+		awk -v clients="$clients" -v batch="$1" -v calls="$2" \
 			'{ print clients * batch * 1e6 / $3, clients * batch * calls, $1, $2 }'
+}
+
+# What any queue needs for a job that one transaction claims and another one completes.
+measure_commits() {
+	pgbench -t $((claims + 1)) -f $bench/commits.pgbench queue
+	rate_of_others 1 "$claims"
 }
 
 # ... so many times as many, and in Node.js
@@ -83,7 +94,8 @@ part_queue() {
 	need_queues
 	compare queue "jobs claimed and completed one at a time by $clients clients" jobs/s \
 		"quota one 1=$one" "plain one 1=$plain" \
-		"graphile=graphile-worker, its SQL" "boss boss 1=pg-boss, its SQL"
+		"graphile=graphile-worker, its SQL" "boss boss 1=pg-boss, its SQL" \
+		"commits=two durable commits alone"
 	target "claim + complete against plain SKIP LOCKED queue, one at a time" queue "$one" "$plain" 1.2
 	target "against graphile-worker, its SQL in the same client" queue "$one" "graphile-worker, its SQL" 2
 	compare queue_batch "the same 50 at a time" jobs/s \
