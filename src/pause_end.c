@@ -24,9 +24,9 @@ wake_slot(uint32 slot, const QuotaPause *gone)
 	asker_call_roll(slot);
 }
 
-/* See pause_table.h. */
-void
-pause_wake(const QuotaPause *gone)
+/* The lock is not held: what a pause kept may go on. */
+static void
+wake(const QuotaPause *gone)
 {
 	Oid			database = quota_slots[gone->database_slot].database;
 
@@ -62,7 +62,7 @@ pause_undo_take(uint32 index, int64 id)
 	}
 	LWLockRelease(quota_shared->pause_lock);
 	if (freed)
-		pause_wake(&gone);
+		wake(&gone);
 }
 
 /* It is over at COMMIT, unless it was reported again; the lock is held. */
@@ -109,5 +109,5 @@ pause_commit(uint32 index, int64 id, uint8 act, uint64 version)
 		}
 	LWLockRelease(quota_shared->pause_lock);
 	if (ended)
-		pause_wake(&gone);
+		wake(&gone);
 }

@@ -107,10 +107,6 @@ extern TimestampTz pause_end_us(const QuotaPause *p, int64 now_ns,
 #define PAUSE_SCOPE_LEN (4 * QUOTA_NAME_LEN)
 extern void pause_words(const QuotaPause *p, char *buffer);
 
-/* ---- pause_end.c ---- */
-
-/* The lock is not held: what a pause kept may go on. */
-extern void pause_wake(const QuotaPause *gone);
 
 /* ---- pause_row.c ---- */
 

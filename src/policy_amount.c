@@ -33,9 +33,9 @@ policy_product(Numeric a, Numeric b)
 											   NumericGetDatum(b)));
 }
 
-/* See policy_amount.h. */
-Numeric
-policy_times(Numeric a, int64 n)
+/* a * n, exactly. */
+static Numeric
+times(Numeric a, int64 n)
 {
 	return policy_product(a, int64_to_numeric(n));
 }
@@ -48,7 +48,7 @@ policy_times_1000(Numeric number, int64 otherwise)
 
 	if (number == NULL)
 		return otherwise;
-	milli = policy_times(number, 1000);
+	milli = times(number, 1000);
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8,
 											 NumericGetDatum(milli)));
 }
@@ -259,7 +259,7 @@ policy_amount(const PolicyLimit *limit, const PolicyOverride *tier,
 		return result;
 	result.limited = true;
 	if (limit->per_seat)
-		documented = policy_times(documented, seats);
+		documented = times(documented, seats);
 	if (!is_zero(documented))
 		fill_amount(&result, limit, documented,
 					given_burst(limit, tier, tenant));

@@ -23,8 +23,7 @@ extern PolicyAmount policy_amount(const PolicyLimit *limit,
 								  const PolicyOverride *tenant,
 								  int32 seats);
 
-/* a * n and a * b, exactly; the smaller of two */
-extern Numeric policy_times(Numeric a, int64 n);
+/* a * b, exactly; the smaller of two */
 extern Numeric policy_product(Numeric a, Numeric b);
 extern Numeric policy_smaller(Numeric a, Numeric b);
 
