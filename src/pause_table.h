@@ -107,7 +107,6 @@ extern TimestampTz pause_end_us(const QuotaPause *p, int64 now_ns,
 #define PAUSE_SCOPE_LEN (4 * QUOTA_NAME_LEN)
 extern void pause_words(const QuotaPause *p, char *buffer);
 
-
 /* ---- pause_row.c ---- */
 
 /* Attribute numbers of quota.pauses */
