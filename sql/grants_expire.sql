@@ -20,26 +20,9 @@ BEGIN
 	PERFORM quota_settle(d.permit);
 	RETURN d.permit;
 END $$;
--- waits until the worker has done what is due
-CREATE PROCEDURE exp_await(condition text) LANGUAGE plpgsql AS $$
-DECLARE
-	done boolean;
-BEGIN
-	PERFORM quota_clock_advance('10 s');
-	FOR i IN 1..600 LOOP
-		COMMIT;
-		EXECUTE 'SELECT ' || condition INTO done;
-		EXIT WHEN done;
-		PERFORM pg_sleep(0.05);
-		-- a worker may have looked just before, and not be wanted yet
-		IF i % 100 = 0 THEN
-			PERFORM quota_clock_advance('10 s');
-		END IF;
-	END LOOP;
-	IF NOT done THEN
-		RAISE WARNING 'not yet: %', condition;
-	END IF;
-END $$;
+\set ECHO none
+\i test/lib/await.sql
+\set ECHO all
 
 -- what is not spent at its instant is gone: the grant is spent before the allowance
 SELECT quota_grant('exp_a', 'exp', 'own', 50, 'a gift', expires_at => '2026-05-10 13:00:00+00');
@@ -127,7 +110,7 @@ SELECT quota_release(:g2);
 SELECT * FROM exp_bal('exp_g', 'expr');
 SELECT quota_clock_set('2026-05-10 19:46:00+00'); -- g3 is lost
 SELECT * FROM exp_bal('exp_g', 'expr');
-CALL exp_await('NOT EXISTS (SELECT FROM quota.holds WHERE permit = ' || :g3 || ')');
+CALL await('NOT EXISTS (SELECT FROM quota.holds WHERE permit = ' || :g3 || ')');
 SELECT * FROM exp_bal('exp_g', 'expr');
 SELECT quota_settle(:g3, units => '{"credit": 15}'); -- too late, and charged
 SELECT * FROM exp_bal('exp_g', 'expr');
@@ -213,7 +196,7 @@ SELECT exp_spend('exp_o', 20) AS o1 \gset
 SELECT permit AS o2 FROM quota_hold('exp_o', 'exp', 'credit', 10) \gset
 SELECT quota_clock_set('2026-05-11 01:00:00+00');
 SELECT kind, amount, balance, seq FROM quota.statement WHERE tenant = 'exp_o';
-CALL exp_await('EXISTS (SELECT FROM quota.ledger_expired JOIN quota.ledger l ON l.id = entry WHERE tenant = ''exp_o'')');
+CALL await('EXISTS (SELECT FROM quota.ledger_expired JOIN quota.ledger l ON l.id = entry WHERE tenant = ''exp_o'')');
 SELECT kind, charged_at, amount, balance, seq FROM quota.statement WHERE tenant = 'exp_o';
 SELECT given, spent, held, expired, closing, closed FROM quota.statement_periods WHERE tenant = 'exp_o';
 -- what comes later is told beside it
@@ -234,7 +217,7 @@ SELECT quota_grant('exp_p', 'exp', 'own', 30, expires_at => '2026-06-01 00:00:00
 SELECT exp_spend('exp_p', 10) > 0 AS spent;
 SELECT quota_clock_set('2026-06-01 00:00:00+00');
 SELECT * FROM exp_bal('exp_p');
-CALL exp_await('EXISTS (SELECT FROM quota.ledger_periods WHERE tenant = ''exp_p'')');
+CALL await('EXISTS (SELECT FROM quota.ledger_periods WHERE tenant = ''exp_p'')');
 SELECT amount, posted, held, given, expired FROM quota.ledger_periods WHERE tenant = 'exp_p';
 SELECT given, spent, held, expired, closing, closed FROM quota.statement_periods WHERE tenant = 'exp_p';
 SELECT kind, charged_at, amount, balance FROM quota.statement WHERE tenant = 'exp_p' ORDER BY seq;
@@ -260,4 +243,4 @@ INSERT INTO quota.ledger (account, provider, limit_name, unit, kind, amount, cha
 INSERT INTO quota.ledger (account, provider, limit_name, unit, kind, amount, charged_at, created_at, expires_at)
 	VALUES (gen_random_uuid(), 'exp', 'own', 'credit', 'grant', -1, '2026-05-02', '2026-05-02', '2026-05-02');
 DROP FUNCTION exp_bal, exp_spend;
-DROP PROCEDURE exp_await;
+DROP PROCEDURE await;

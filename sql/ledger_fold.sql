@@ -21,26 +21,9 @@ CREATE VIEW periods AS
 CREATE FUNCTION balances() RETURNS TABLE (tenant text, limit_name text, used bigint, held bigint)
 LANGUAGE SQL AS $$SELECT t, b.limit_name, b.used, b.held
 	FROM unnest('{fold_a,fold_b}'::text[]) t, quota_balance(t, 'fold') b ORDER BY 1, 2$$;
--- waits until the worker has done what is due
-CREATE PROCEDURE await(condition text) LANGUAGE plpgsql AS $$
-DECLARE
-	done boolean;
-BEGIN
-	PERFORM quota_clock_advance('10 s');
-	FOR i IN 1..600 LOOP
-		COMMIT;
-		EXECUTE 'SELECT ' || condition INTO done;
-		EXIT WHEN done;
-		PERFORM pg_sleep(0.05);
-		-- a worker may have looked just before, and not be wanted yet
-		IF i % 100 = 0 THEN
-			PERFORM quota_clock_advance('10 s');
-		END IF;
-	END LOOP;
-	IF NOT done THEN
-		RAISE WARNING 'not yet: %', condition;
-	END IF;
-END $$;
+\set ECHO none
+\i test/lib/await.sql
+\set ECHO all
 
 CREATE PROCEDURE spend(who text, calls int) LANGUAGE plpgsql AS $$
 BEGIN

@@ -9,25 +9,9 @@ INSERT INTO quota.costs (provider, unit, cost) VALUES ('stm', 'credit', 10);
 INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period, external) VALUES
 	('stm', 'own', '{tenant}', 'credit', 'allowance', 1000, '1 month', false),
 	('stm', 'all', '{}', 'credit', 'allowance', 5000, '1 month', false);
-CREATE PROCEDURE await(condition text) LANGUAGE plpgsql AS $$
-DECLARE
-	done boolean;
-BEGIN
-	PERFORM quota_clock_advance('10 s');
-	FOR i IN 1..1200 LOOP
-		COMMIT;
-		EXECUTE 'SELECT ' || condition INTO done;
-		EXIT WHEN done;
-		PERFORM pg_sleep(0.05);
-		-- a worker may have looked just before, and not be wanted yet
-		IF i % 100 = 0 THEN
-			PERFORM quota_clock_advance('10 s');
-		END IF;
-	END LOOP;
-	IF NOT done THEN
-		RAISE WARNING 'not yet: %', condition;
-	END IF;
-END $$;
+\set ECHO none
+\i test/lib/await.sql
+\set ECHO all
 CREATE PROCEDURE spend(who text, calls int) LANGUAGE plpgsql AS $$
 BEGIN
 	FOR i IN 1..calls LOOP
@@ -70,6 +54,21 @@ SELECT quota_refund(:p, 5);
 SELECT * FROM periods;
 SELECT kind, balance, seq FROM quota.statement WHERE tenant = 'stm_a' AND limit_name = 'own' AND period_start = '2026-09-01' ORDER BY seq DESC NULLS FIRST LIMIT 2;
 
+-- what is asked for is found without reading all accounts
+CREATE FUNCTION indexes(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
+		RETURN NEXT substring(line FROM 'ledger_\w+_tenant');
+	END LOOP;
+END $$;
+SET enable_seqscan = off;
+SELECT DISTINCT indexes FROM indexes('SELECT * FROM quota.statement_periods WHERE tenant = ''stm_a''') WHERE indexes IS NOT NULL ORDER BY 1;
+SELECT DISTINCT indexes FROM indexes('SELECT * FROM quota.statement WHERE tenant = ''stm_a''') WHERE indexes IS NOT NULL ORDER BY 1;
+RESET enable_seqscan;
+DROP FUNCTION indexes;
+
 -- the audit, from entries and from running balances
 CREATE FUNCTION audit(change text, "full" boolean = true) RETURNS TABLE
 	(problem text, limit_name text, tenant text, detail text, expected bigint, actual bigint)
@@ -101,6 +100,9 @@ SELECT * FROM audit($$UPDATE quota.ledger_folds SET held = held + 1 WHERE (accou
 SELECT * FROM audit($$UPDATE quota.ledger_folds SET given = given + 1 WHERE (account, upto) IN (SELECT account, upto FROM own ORDER BY upto LIMIT 1)$$);
 -- one that old ones are trusted for
 SELECT count(*) FROM audit($$UPDATE quota.ledger_folds SET held = held + 1, posted = posted - 1 WHERE (account, upto) IN (SELECT account, upto FROM own ORDER BY upto LIMIT 1)$$, false);
+-- accounts: one without its row, one that is said to be another's
+SELECT * FROM audit($$DELETE FROM quota.ledger_accounts WHERE tenant = 'stm_a'$$, false);
+SELECT * FROM audit($$UPDATE quota.ledger_accounts SET tenant = 'stm_b' WHERE tenant = 'stm_a'$$);
 -- periods: two rows of one, one that is missing, one that is wrong
 SELECT * FROM audit($$ALTER TABLE quota.ledger_periods DROP CONSTRAINT ledger_periods_pkey;
 	INSERT INTO quota.ledger_periods SELECT * FROM quota.ledger_periods WHERE tenant = 'stm_b' AND provider = 'stm'$$);

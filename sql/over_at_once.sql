@@ -8,39 +8,27 @@ INSERT INTO quota.providers (provider) VALUES ('once');
 INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period, external) VALUES
 	('once', 'kept', '{tenant}', 'credit', 'allowance', 100, '1 month', false),
 	('once', 'gone', '{tenant}', 'token', 'allowance', 100, '1 month', false);
-CREATE PROCEDURE once_await(condition text) LANGUAGE plpgsql AS $$
-DECLARE
-	done boolean;
-BEGIN
-	FOR i IN 1..600 LOOP
-		PERFORM quota_clock_advance('1 s');
-		COMMIT;
-		EXECUTE 'SELECT ' || condition INTO done;
-		EXIT WHEN done;
-		PERFORM pg_sleep(0.05);
-	END LOOP;
-	IF NOT done THEN
-		RAISE WARNING 'not yet: %', condition;
-	END IF;
-END $$;
+\set ECHO none
+\i test/lib/await.sql
+\set ECHO all
 
 -- grants that end with their period, and one that ends in the next
 SELECT count(quota_grant('once_' || n, 'once', 'kept', 5, expires_at => '2026-06-01 00:00:00+00')) FROM generate_series(1, 505) n;
 SELECT quota_clock_set('2026-06-01 00:00:00+00');
 SELECT quota_grant('once_506', 'once', 'kept', 7, expires_at => '2026-06-02 00:00:00+00');
 SELECT quota_clock_set('2026-06-02 00:00:00+00');
-CALL once_await('EXISTS (SELECT FROM quota.ledger_expired JOIN quota.ledger l ON l.id = entry WHERE tenant = ''once_506'')');
+CALL await('EXISTS (SELECT FROM quota.ledger_expired JOIN quota.ledger l ON l.id = entry WHERE tenant = ''once_506'')');
 SELECT l.tenant, x.amount FROM quota.ledger_expired x JOIN quota.ledger l ON l.id = x.entry WHERE l.provider = 'once';
 
 -- periods of a limit that has been deleted, and of one that has not
 SELECT count(quota_grant('once_' || n, 'once', 'gone', 5)) FROM generate_series(1, 505) n;
-CALL once_await('505 = (SELECT count(DISTINCT account) FROM quota.ledger_folds JOIN quota.ledger l USING (account) WHERE l.provider = ''once'' AND l.limit_name = ''gone'')');
+CALL await('505 = (SELECT count(DISTINCT account) FROM quota.ledger_folds JOIN quota.ledger l USING (account) WHERE l.provider = ''once'' AND l.limit_name = ''gone'')');
 DELETE FROM quota.limits WHERE provider = 'once' AND name = 'gone';
 SELECT quota_clock_set('2026-07-01 00:00:00+00');
 SELECT quota_grant('once_507', 'once', 'kept', 7);
-CALL once_await('EXISTS (SELECT FROM quota.ledger_folds JOIN quota.ledger l USING (account) WHERE tenant = ''once_507'')');
+CALL await('EXISTS (SELECT FROM quota.ledger_folds JOIN quota.ledger l USING (account) WHERE tenant = ''once_507'')');
 SELECT quota_clock_set('2026-08-01 00:00:00+00');
-CALL once_await('EXISTS (SELECT FROM quota.ledger_periods WHERE tenant = ''once_507'')');
+CALL await('EXISTS (SELECT FROM quota.ledger_periods WHERE tenant = ''once_507'')');
 SELECT limit_name, count(*), min(period_start), max(period_start) FROM quota.ledger_periods WHERE provider = 'once' GROUP BY limit_name;
 SELECT * FROM quota_audit();
-DROP PROCEDURE once_await;
+DROP PROCEDURE await;

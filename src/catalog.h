@@ -44,6 +44,8 @@ typedef enum QuotaRelation
 	QUOTA_REL_LEDGER_PERMIT,	/* (permit) */
 	QUOTA_REL_LEDGER_ORDER,		/* (account, xid) */
 	QUOTA_REL_LEDGER_EXPIRING,	/* (account, charged_at) where it expires */
+	QUOTA_REL_ACCOUNTS,
+	QUOTA_REL_ACCOUNTS_PKEY,	/* (account) */
 	QUOTA_REL_EXPIRED,
 	QUOTA_REL_EXPIRED_PKEY,		/* (entry) */
 	QUOTA_REL_FOLDED,			/* a sequence */

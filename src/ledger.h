@@ -173,6 +173,15 @@ typedef struct LedgerFold
 	LedgerSum	sum;			/* of it */
 } LedgerFold;
 
+/* Attribute numbers of quota.ledger_accounts */
+enum
+{
+	ACCOUNTS_ACCOUNT = 1,
+	ACCOUNTS_PROVIDER,
+	ACCOUNTS_LIMIT_NAME,
+	ACCOUNTS_TENANT
+};
+
 /* Attribute numbers of quota.ledger_folds */
 enum
 {
@@ -210,6 +219,20 @@ extern RowScan *ledger_scan_xids(RowTable *ledger, const uint8 *account,
 extern RowScan *ledger_scan_charged(RowTable *ledger, QuotaRelation index,
 									const uint8 *account, TimestampTz start,
 									TimestampTz end);
+
+/* ---- ledger_account.c ---- */
+
+/* An account with new entries, as one of them has it. */
+typedef struct LedgerAccount
+{
+	uint8		id[QUOTA_ACCOUNT_LEN];
+	const char *provider;
+	const char *limit_name;
+	const char *tenant;
+} LedgerAccount;
+
+/* Sees to it that the account has a row; per_tenant: it is that tenant's. */
+extern void ledger_account_known(const LedgerAccount *account, bool per_tenant);
 
 /* ---- hold_row.c ---- */
 

@@ -57,14 +57,6 @@
 #define MAX_CLOSED		500		/* accounts in one transaction */
 #define MAX_WAIT_US		(24 * 3600 * INT64CONST(1000000))
 
-/* An account with new entries. */
-typedef struct Account
-{
-	uint8		id[QUOTA_ACCOUNT_LEN];
-	const char *provider;
-	const char *limit_name;
-} Account;
-
 /* One transaction of the worker. */
 typedef struct Walk
 {
@@ -90,7 +82,7 @@ typedef struct KnownLimit
 typedef struct Task
 {
 	Walk	   *walk;
-	const Account *account;
+	const LedgerAccount *account;
 } Task;
 
 /* ---- which accounts ---- */
@@ -102,7 +94,7 @@ note_account(Walk *walk, TupleTableSlot *slot)
 	bool		isnull;
 	bool		known;
 	TimestampTz expires_at = row_int64_or_0(slot, LEDGER_EXPIRES_AT);
-	Account    *account =
+	LedgerAccount *account =
 		hash_search(walk->accounts,
 					DatumGetUUIDP(slot_getattr(slot, LEDGER_ACCOUNT, &isnull))->data,
 					HASH_ENTER, &known);
@@ -113,6 +105,7 @@ note_account(Walk *walk, TupleTableSlot *slot)
 		return;
 	account->provider = row_text(slot, LEDGER_PROVIDER);
 	account->limit_name = row_text(slot, LEDGER_LIMIT_NAME);
+	account->tenant = row_text(slot, LEDGER_TENANT);
 }
 
 /* The id that the ledger was looked at up to. */
@@ -167,7 +160,7 @@ find_accounts(Walk *walk, int64 position)
 
 /* The limit of an account; NULL when there is no such limit any more. */
 static const CreditLimit *
-limit_of(Walk *walk, const Account *account)
+limit_of(Walk *walk, const LedgerAccount *account)
 {
 	KnownLimit *known;
 	ListCell   *cell;
@@ -257,13 +250,14 @@ fold_account(void *arg)
 		fold.sum = ledger_sum(account, fold.period_start, fold.period_end,
 							  fold.upto, &open);
 		insert_fold(account, &fold);
+		ledger_account_known(task->account, limit->per_tenant);
 	}
 	ledger_close(account, limit, &task->walk->horizon);
 }
 
 /* Tells of the first account that failed. */
 static void
-report(Walk *walk, const Account *account, const ErrorData *error)
+report(Walk *walk, const LedgerAccount *account, const ErrorData *error)
 {
 	if (!walk->reported)
 		ereport(WARNING,
@@ -281,7 +275,7 @@ fold_accounts(Walk *walk)
 {
 	Task		task = {.walk = walk};
 	HASH_SEQ_STATUS status;
-	Account    *account;
+	LedgerAccount *account;
 
 	hash_seq_init(&status, walk->accounts);
 	while ((account = hash_seq_search(&status)) != NULL)
@@ -320,10 +314,9 @@ periods_due(const Walk *walk)
 	values[2] = TimestampTzGetDatum(walk->horizon.complete_us);
 	values[3] = Int32GetDatum(MAX_CLOSED);
 	if (SPI_execute_with_args(
-			"SELECT f.account, f.period_end, l.provider, l.limit_name"
-			" FROM quota.ledger_folds AS f, LATERAL"
-			" (SELECT provider, limit_name FROM quota.ledger AS e"
-			" WHERE e.account OPERATOR(pg_catalog.=) f.account LIMIT 1) AS l"
+			"SELECT f.account, f.period_end, a.provider, a.limit_name"
+			" FROM quota.ledger_folds AS f JOIN quota.ledger_accounts AS a"
+			" ON a.account OPERATOR(pg_catalog.=) f.account"
 			" WHERE f.period_end OPERATOR(pg_catalog.>=) $1"
 			" AND ROW(f.period_end, f.account) OPERATOR(pg_catalog.>) ROW($1, $2)"
 			" AND f.period_end OPERATOR(pg_catalog.<=) $3"
@@ -355,7 +348,7 @@ close_due(Walk *walk)
 		HeapTuple	row = table->vals[i];
 		TupleDesc	desc = table->tupdesc;
 		bool		isnull;
-		Account		account;
+		LedgerAccount account;
 		Task		task = {.walk = walk,.account = &account};
 		ErrorData  *error;
 
@@ -432,7 +425,7 @@ ledger_fold(uint32 database_slot, LedgerWalks *reached)
 {
 	QuotaSlot  *slot = &quota_slots[database_slot];
 	Walk		walk = {.walks = reached};
-	HASHCTL		ctl = {.keysize = QUOTA_ACCOUNT_LEN,.entrysize = sizeof(Account),
+	HASHCTL		ctl = {.keysize = QUOTA_ACCOUNT_LEN,.entrysize = sizeof(LedgerAccount),
 	.hcxt = CurrentMemoryContext};
 	int64		position = read_position();
 	int64		last;

@@ -30,6 +30,22 @@ COMMENT ON COLUMN quota.ledger_folds.posted IS 'Units of that period that are us
 COMMENT ON COLUMN quota.ledger_folds.held IS 'Units of that period in open holds.';
 COMMENT ON COLUMN quota.ledger_folds.given IS 'Units that entries without a permit gave in that period, less what they took: grants and adjustments.';
 
+CREATE TABLE quota.ledger_accounts (
+	account uuid PRIMARY KEY,
+	provider text,
+	limit_name text NOT NULL,
+	tenant text
+) USING heap;
+CREATE INDEX ledger_accounts_tenant ON quota.ledger_accounts (tenant);
+
+COMMENT ON TABLE quota.ledger_accounts IS
+'Accounts that have a running balance: whose they are. Written by a background worker with the first one; rows are never changed. Derived from quota.ledger and not dumped.';
+COMMENT ON INDEX quota.ledger_accounts_tenant IS 'Accounts of a tenant.';
+COMMENT ON COLUMN quota.ledger_accounts.account IS 'As in quota.ledger.';
+COMMENT ON COLUMN quota.ledger_accounts.provider IS 'As in quota.ledger.';
+COMMENT ON COLUMN quota.ledger_accounts.limit_name IS 'Name of the limit in quota.limits.';
+COMMENT ON COLUMN quota.ledger_accounts.tenant IS 'Whose allowance it is; NULL = tenants share it.';
+
 CREATE SEQUENCE quota.ledger_folded;
 COMMENT ON SEQUENCE quota.ledger_folded IS 'Up to which id a background worker has looked at the ledger.';
 
@@ -51,9 +67,11 @@ CREATE TABLE quota.ledger_periods (
 	PRIMARY KEY (account, period_start),
 	CONSTRAINT ledger_periods_order CHECK (period_start OPERATOR(pg_catalog.<) period_end)
 ) USING heap;
+CREATE INDEX ledger_periods_tenant ON quota.ledger_periods (tenant);
 
 COMMENT ON TABLE quota.ledger_periods IS
 'Roll-over: one row for each period of an account that had entries and is over. At its start amount went from granted to available, at its end what was left of it (amount - posted - held - expired) from available to lapsed; a debt ends, too. What is held stays so, and is settled in the period it was held in. Written by a background worker once no transaction is open that was when the period ended; no answer depends on it. Rows are never changed.';
+COMMENT ON INDEX quota.ledger_periods_tenant IS 'Periods of a tenant.';
 COMMENT ON COLUMN quota.ledger_periods.account IS 'As in quota.ledger.';
 COMMENT ON COLUMN quota.ledger_periods.period_start IS 'First instant of the period. Periods of an account do not overlap: after a change of its calendar the first one starts where the last one has ended.';
 COMMENT ON COLUMN quota.ledger_periods.period_end IS 'First instant after it.';

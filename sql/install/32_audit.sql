@@ -197,6 +197,16 @@ AS $$
 		SELECT c.account, 'running balance differs', 'units given', c.given_due, c.given
 		FROM counted AS c WHERE c.given OPERATOR(pg_catalog.<>) c.given_due
 		UNION ALL
+		SELECT c.account, 'account differs', 'whose it is, in quota.ledger_accounts', NULL, NULL
+		FROM chained AS c
+		WHERE c.newest AND NOT EXISTS (
+			SELECT FROM quota.ledger_accounts AS a JOIN quota.ledger AS l
+				ON l.account OPERATOR(pg_catalog.=) a.account
+					AND l.limit_name OPERATOR(pg_catalog.=) a.limit_name
+					AND l.provider IS NOT DISTINCT FROM a.provider
+					AND (a.tenant IS NULL OR l.tenant OPERATOR(pg_catalog.=) a.tenant)
+			WHERE a.account OPERATOR(pg_catalog.=) c.account)
+		UNION ALL
 		SELECT e.account, 'periods overlap', 'one that starts at ' OPERATOR(pg_catalog.||) e.period_start, NULL, NULL
 		FROM ends AS e WHERE e.ended OPERATOR(pg_catalog.>) e.period_start
 		UNION ALL
@@ -258,5 +268,5 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_audit'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION quota_audit(boolean) IS
-'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, or admitted though they were not available (an allowance owes something only by what was settled beyond a hold, settled late or adjusted, by a soft limit, or by a change of its amount), refunds above what was spent, entries that do not sum to zero, running balances (quota.ledger_folds) that are not the one before with the entries between, or leave a number out, periods that overlap or were not closed (quota.ledger_periods), grants of which another amount is said to have expired (quota.ledger_expired) than entries leave, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs; with full false only what is newer than the newest running balance of each account, that balance with the one before it, and open holds: it trusts older ones. Counters in use by open transactions are not compared.';
+'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, or admitted though they were not available (an allowance owes something only by what was settled beyond a hold, settled late or adjusted, by a soft limit, or by a change of its amount), refunds above what was spent, entries that do not sum to zero, running balances (quota.ledger_folds) that are not the one before with the entries between, or leave a number out, accounts of them that are not said to be whose they are (quota.ledger_accounts), periods that overlap or were not closed (quota.ledger_periods), grants of which another amount is said to have expired (quota.ledger_expired) than entries leave, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs; with full false only what is newer than the newest running balance of each account, that balance with the one before it, and open holds: it trusts older ones. Counters in use by open transactions are not compared.';
 REVOKE ALL ON FUNCTION quota_audit(boolean) FROM PUBLIC;

@@ -5,66 +5,59 @@ AS 'MODULE_PATHNAME', 'quota_account_amount'
 LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION quota.account_amount(uuid) IS 'Internal: what the allowance of an account of the ledger is now; NULL if there is none any more, and on a standby.';
 
+-- No WITH: what a reader asks for gets through subqueries to the accounts.
 CREATE VIEW quota.statement_periods AS
-WITH newest AS (
-	SELECT DISTINCT ON (f.account) f.*
-	FROM quota.ledger_folds AS f
-	ORDER BY f.account, f.upto DESC
-), current AS (
-	SELECT n.account, l.provider, l.limit_name, l.unit,
-		CASE WHEN 'tenant' OPERATOR(pg_catalog.=) ANY (r.per) THEN l.tenant END AS tenant,
-		n.period_start, n.period_end,
-		quota.account_amount(n.account) AS amount,
-		n.given OPERATOR(pg_catalog.+) t.given AS given,
-		n.posted OPERATOR(pg_catalog.+) n.given OPERATOR(pg_catalog.+) t.spent AS spent,
-		n.held OPERATOR(pg_catalog.+) t.held AS held,
-		x.units AS expired,
-		coalesce(o.posted OPERATOR(pg_catalog.+) o.given OPERATOR(pg_catalog.+) o.held, 0) AS spent_before,
-		coalesce(o.charged_at, n.period_start) AS before
-	FROM newest AS n
-	CROSS JOIN LATERAL (
-		SELECT e.provider, e.limit_name, e.tenant, e.unit
-		FROM quota.ledger AS e WHERE e.account OPERATOR(pg_catalog.=) n.account
-		ORDER BY e.charged_at DESC LIMIT 1) AS l
-	LEFT JOIN quota.limits AS r
-		ON r.name OPERATOR(pg_catalog.=) l.limit_name AND r.kind OPERATOR(pg_catalog.=) 'allowance'
-			AND CASE WHEN l.provider IS NULL THEN r.provider IS NULL
-				ELSE r.provider OPERATOR(pg_catalog.=) l.provider END
-	CROSS JOIN LATERAL (
-		SELECT coalesce(pg_catalog.sum(OPERATOR(pg_catalog.-) e.amount) FILTER (WHERE e.permit IS NULL), 0)::bigint AS given,
-			coalesce(pg_catalog.sum(e.amount OPERATOR(pg_catalog.-) e.held) FILTER (WHERE e.permit IS NOT NULL), 0)::bigint AS spent,
-			coalesce(pg_catalog.sum(e.held), 0)::bigint AS held
-		FROM quota.ledger AS e
-		WHERE e.account OPERATOR(pg_catalog.=) n.account AND e.xid OPERATOR(pg_catalog.>=) n.upto
-			AND e.charged_at OPERATOR(pg_catalog.>=) n.period_start AND e.charged_at OPERATOR(pg_catalog.<) n.period_end) AS t
-	CROSS JOIN LATERAL (
-		SELECT coalesce(pg_catalog.sum(g.unspent), 0)::bigint AS units
-		FROM quota.account_grants(n.account, n.period_start, n.period_end, NULL) AS g
-		WHERE g.expires_at OPERATOR(pg_catalog.<=) quota_clock() AND g.expires_at OPERATOR(pg_catalog.<) n.period_end) AS x
-	LEFT JOIN LATERAL (
-		SELECT f.charged_at, f.posted, f.given, f.held
-		FROM quota.ledger_folds AS f
-		WHERE f.account OPERATOR(pg_catalog.=) n.account AND f.period_start OPERATOR(pg_catalog.=) n.period_start
-			AND f.charged_at OPERATOR(pg_catalog.<=) (quota_clock() OPERATOR(pg_catalog.-) '1 hour'::interval)
-		ORDER BY f.upto DESC LIMIT 1) AS o ON true
-	WHERE NOT EXISTS (
-		SELECT FROM quota.ledger_periods AS p
-		WHERE p.account OPERATOR(pg_catalog.=) n.account AND p.period_start OPERATOR(pg_catalog.>=) n.period_start)
-), burnt AS (
-	SELECT c.*, c.amount OPERATOR(pg_catalog.+) c.given OPERATOR(pg_catalog.-) c.spent OPERATOR(pg_catalog.-) c.held OPERATOR(pg_catalog.-) c.expired AS closing,
-		CASE WHEN quota_clock() OPERATOR(pg_catalog.>=) (c.before OPERATOR(pg_catalog.+) '1 minute'::interval) AND quota_clock() OPERATOR(pg_catalog.<) c.period_end
-			THEN pg_catalog.round((c.spent OPERATOR(pg_catalog.+) c.held OPERATOR(pg_catalog.-) c.spent_before) OPERATOR(pg_catalog.*) 3600::numeric
-				OPERATOR(pg_catalog./) pg_catalog.extract('epoch', quota_clock() OPERATOR(pg_catalog.-) c.before), 3)
-			END AS burn_rate
-	FROM current AS c
-)
 SELECT b.account, b.provider, b.limit_name, b.tenant, b.unit, b.period_start, b.period_end,
 	b.amount AS opening, b.given, b.spent, b.held, b.closing,
 	false AS closed, b.burn_rate,
 	CASE WHEN b.closing OPERATOR(pg_catalog.<=) 0 THEN 0
 		WHEN b.burn_rate OPERATOR(pg_catalog.>) 0 THEN pg_catalog.round(b.closing OPERATOR(pg_catalog./) b.burn_rate, 3) END AS hours_left,
 	b.expired
-FROM burnt AS b
+FROM (
+	SELECT c.*, c.amount OPERATOR(pg_catalog.+) c.given OPERATOR(pg_catalog.-) c.spent OPERATOR(pg_catalog.-) c.held OPERATOR(pg_catalog.-) c.expired AS closing,
+		CASE WHEN c.now OPERATOR(pg_catalog.>=) (c.before OPERATOR(pg_catalog.+) '1 minute'::interval) AND c.now OPERATOR(pg_catalog.<) c.period_end
+			THEN pg_catalog.round((c.spent OPERATOR(pg_catalog.+) c.held OPERATOR(pg_catalog.-) c.spent_before) OPERATOR(pg_catalog.*) 3600::numeric
+				OPERATOR(pg_catalog./) pg_catalog.extract('epoch', c.now OPERATOR(pg_catalog.-) c.before), 3)
+			END AS burn_rate
+	FROM (
+		SELECT a.account, a.provider, a.limit_name, a.tenant, l.unit,
+			n.period_start, n.period_end, quota_clock() AS now,
+			quota.account_amount(a.account) AS amount,
+			n.given OPERATOR(pg_catalog.+) t.given AS given,
+			n.posted OPERATOR(pg_catalog.+) n.given OPERATOR(pg_catalog.+) t.spent AS spent,
+			n.held OPERATOR(pg_catalog.+) t.held AS held,
+			x.units AS expired,
+			coalesce(o.posted OPERATOR(pg_catalog.+) o.given OPERATOR(pg_catalog.+) o.held, 0) AS spent_before,
+			coalesce(o.charged_at, n.period_start) AS before
+		FROM quota.ledger_accounts AS a
+		CROSS JOIN LATERAL (
+			SELECT f.*
+			FROM quota.ledger_folds AS f WHERE f.account OPERATOR(pg_catalog.=) a.account
+			ORDER BY f.upto DESC LIMIT 1) AS n
+		CROSS JOIN LATERAL (
+			SELECT e.unit
+			FROM quota.ledger AS e WHERE e.account OPERATOR(pg_catalog.=) a.account
+			ORDER BY e.charged_at DESC LIMIT 1) AS l
+		CROSS JOIN LATERAL (
+			SELECT coalesce(pg_catalog.sum(OPERATOR(pg_catalog.-) e.amount) FILTER (WHERE e.permit IS NULL), 0)::bigint AS given,
+				coalesce(pg_catalog.sum(e.amount OPERATOR(pg_catalog.-) e.held) FILTER (WHERE e.permit IS NOT NULL), 0)::bigint AS spent,
+				coalesce(pg_catalog.sum(e.held), 0)::bigint AS held
+			FROM quota.ledger AS e
+			WHERE e.account OPERATOR(pg_catalog.=) n.account AND e.xid OPERATOR(pg_catalog.>=) n.upto
+				AND e.charged_at OPERATOR(pg_catalog.>=) n.period_start AND e.charged_at OPERATOR(pg_catalog.<) n.period_end) AS t
+		CROSS JOIN LATERAL (
+			SELECT coalesce(pg_catalog.sum(g.unspent), 0)::bigint AS units
+			FROM quota.account_grants(n.account, n.period_start, n.period_end, NULL) AS g
+			WHERE g.expires_at OPERATOR(pg_catalog.<=) quota_clock() AND g.expires_at OPERATOR(pg_catalog.<) n.period_end) AS x
+		LEFT JOIN LATERAL (
+			SELECT f.charged_at, f.posted, f.given, f.held
+			FROM quota.ledger_folds AS f
+			WHERE f.account OPERATOR(pg_catalog.=) n.account AND f.period_start OPERATOR(pg_catalog.=) n.period_start
+				AND f.charged_at OPERATOR(pg_catalog.<=) (quota_clock() OPERATOR(pg_catalog.-) '1 hour'::interval)
+			ORDER BY f.upto DESC LIMIT 1) AS o ON true
+		WHERE NOT EXISTS (
+			SELECT FROM quota.ledger_periods AS p
+			WHERE p.account OPERATOR(pg_catalog.=) n.account AND p.period_start OPERATOR(pg_catalog.>=) n.period_start)) AS c) AS b
 UNION ALL
 SELECT p.account, p.provider, p.limit_name, p.tenant, p.unit, p.period_start, p.period_end,
 	p.amount, p.given OPERATOR(pg_catalog.+) g.given, p.posted OPERATOR(pg_catalog.+) p.given OPERATOR(pg_catalog.+) g.spent, p.held OPERATOR(pg_catalog.+) g.held,
@@ -113,7 +106,7 @@ WINDOW w AS (PARTITION BY p.tenant, p.provider, p.limit_name, p.account, p.perio
 	ORDER BY e.xid NULLS LAST, e.id);
 
 COMMENT ON VIEW quota.statement_periods IS
-'What became of each allowance, for each of its periods that had entries: opening + given - spent - held - expired = closing, all committed entries included. A period shows once a background worker has folded its first entries, some ten seconds after them, and none of a limit that was deleted before.';
+'What became of each allowance, for each of its periods that had entries: opening + given - spent - held - expired = closing, all committed entries included. A period shows once a background worker has folded its first entries, some ten seconds after them, and none of a limit that was deleted before. Name the tenant in WHERE: then only its accounts are read.';
 COMMENT ON COLUMN quota.statement_periods.account IS 'As in quota.ledger.';
 COMMENT ON COLUMN quota.statement_periods.provider IS 'NULL for a limit across providers or of an account.';
 COMMENT ON COLUMN quota.statement_periods.limit_name IS 'Name of the limit.';
