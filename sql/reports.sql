@@ -202,6 +202,27 @@ BEGIN;
 SELECT payload FROM quota_dequeue('ans');
 ROLLBACK;
 SELECT * FROM seen(1);
+-- a failure pauses nobody, but says when to ask again: the job is not ready before then
+SELECT quota_fail(id, attempt, 'broken', 500, '{"Retry-After": "120"}') FROM claim;
+SELECT quota_fail(array_agg(id), array_agg(attempt), ARRAY['c', 'd'], ARRAY[500, 500], '{"Retry-After": "180"}')
+	FROM quota_dequeue('ans', 2);
+SELECT * FROM pauses;
+BEGIN;
+SELECT count(*) FROM quota_dequeue('ans', 10);
+ROLLBACK;
+SELECT quota_clock_advance('119.999999 s');
+BEGIN;
+SELECT count(*) FROM quota_dequeue('ans', 10);
+ROLLBACK;
+SELECT quota_clock_advance('1 us');
+BEGIN;
+SELECT count(*) FROM quota_dequeue('ans', 10);
+ROLLBACK;
+SELECT quota_clock_advance('60 s');
+BEGIN;
+SELECT count(*) FROM quota_dequeue('ans', 10);
+ROLLBACK;
+SELECT outcome, retry_after FROM seen(3);
 -- without an answer none is taken in; of one by arrays, one
 SELECT quota_fail(id, attempt, 'no', retry => false) FROM claim;
 SELECT quota_fail(array_agg(id), array_agg(attempt), ARRAY['a', 'b'], ARRAY[429, 429], '{"X-RateLimit-Remaining": 3}', retry => false)

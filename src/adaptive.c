@@ -20,6 +20,10 @@
 /* It rises to what may be a sign after so many times what the last one cost. */
 #define COSTS			10
 #define MOST_COST		1000000
+/* What a probe waits for is doubled so many times at most. */
+#define MOST_DOUBLINGS	3
+/* The longest that it waits for; more windows need not be counted. */
+#define MOST_WAITED		(MOST_COST << MOST_DOUBLINGS)
 /* It waits so many times as long for each rise to what may be one. */
 #define PATIENCE		3
 /* Such a part of what a window allows may be left over. */
@@ -134,7 +138,7 @@ rise(const Adaptive *a)
 static int32_t
 probe_after(const Adaptive *a)
 {
-	return max32(ADAPTIVE_PROBE_WINDOWS, a->cost) << min32(a->failed, 3);
+	return max32(ADAPTIVE_PROBE_WINDOWS, a->cost) << a->failed;
 }
 
 /* A window has passed in which nothing spoke against the factor. */
@@ -152,7 +156,7 @@ go_up(Adaptive *a, int64_t now_ns)
 	if (a->bad == 0 && a->slowly > 0)
 		a->slowly = more;
 	a->good = a->factor;
-	a->waited++;
+	a->waited = min32(a->waited + 1, MOST_WAITED);
 	if (a->factor == ADAPTIVE_WHOLE)
 		return ADAPTIVE_SAME;
 	if (more > 0)
@@ -211,7 +215,7 @@ adaptive_limited(Adaptive *a, int64_t began_ns, int64_t paused_ns, int64_t now_n
 	{
 		/* a probe beyond what had not worked does not make that better */
 		if (a->bad > 0 && a->bad < a->factor)
-			a->failed++;
+			a->failed = min32(a->failed + 1, MOST_DOUBLINGS);
 		else
 			a->bad = a->factor;
 		set_factor(a, a->good, now_ns);

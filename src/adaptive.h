@@ -78,7 +78,7 @@ typedef struct Adaptive
 	int32_t		good;			/* the highest that has worked since the last sign;
 								 * 0 = none */
 	int32_t		bad;			/* the lowest that has not; 0 = none */
-	int32_t		failed;			/* probes, one after another */
+	int32_t		failed;			/* probes, one after another; counted as far as it matters */
 	int32_t		waited;			/* windows, since it rose or fell; */
 	int32_t		patience;		/* while something has not worked it rises again after
 								 * so many */

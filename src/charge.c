@@ -155,6 +155,7 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 	bool		alone = ask->is_job || ask->batch != QUOTA_BATCH_NONE;
 	bool		needs;
 	uint32		permit = QUOTA_NO_INDEX;
+	bool		recorded;
 
 	if (!take_batch(plan, states, ask, now_ns, v))
 		return false;
@@ -163,7 +164,9 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 							 permit_lifetime(plan, states, ask), !needs);
 	if (permit == QUOTA_NO_INDEX && needs)
 		return false;
-	journal_call_begin();
+	recorded = permit == QUOTA_NO_INDEX && !alone;
+	if (recorded)
+		journal_call_begin();
 	for (int i = 0; i < plan->nterms; i++)
 	{
 		const QuotaTerm *term = &plan->terms[i];
@@ -188,7 +191,7 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 		if (unlikely(term->slow))
 			mark_wants_worker(plan->database_slot, s->bucket);
 	}
-	if (permit == QUOTA_NO_INDEX && !alone)
+	if (recorded)
 	{
 		const QuotaCallNames names = names_of(plan, ask);
 

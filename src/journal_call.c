@@ -36,7 +36,8 @@
 
 static int	call_hints[CALL_HINTS];
 
-/* What the call that is being charged has taken. */
+/* What the call that is being charged has taken; of others nothing is kept. */
+static bool charging;
 static int	ntakes;
 static int32 takes[QUOTA_MAX_TERMS];
 static int64 units[QUOTA_MAX_TERMS];
@@ -45,6 +46,7 @@ static int64 units[QUOTA_MAX_TERMS];
 void
 journal_call_begin(void)
 {
+	charging = true;
 	ntakes = 0;
 }
 
@@ -52,8 +54,10 @@ journal_call_begin(void)
 void
 journal_call_took(int position, int64 n)
 {
-	if (ntakes == QUOTA_MAX_TERMS)
+	if (!charging)
 		return;
+	/* a call takes once for each of its terms */
+	Assert(ntakes < QUOTA_MAX_TERMS);
 	takes[ntakes] = position;
 	units[ntakes++] = n;
 }
@@ -75,12 +79,15 @@ is_alike(int position, uint32 hash, const QuotaCallNames *names)
 void
 journal_call_end(const QuotaCallNames *names)
 {
-	uint32		hash = hash_bytes((const unsigned char *) names, sizeof(*names));
-	int		   *hint = &call_hints[hash_combine(hash, (uint32) units[0]) % CALL_HINTS];
+	uint32		hash;
+	int		   *hint;
 	JournalRecord *r;
 
+	charging = false;
 	if (ntakes == 0)
 		return;
+	hash = hash_bytes((const unsigned char *) names, sizeof(*names));
+	hint = &call_hints[hash_combine(hash, (uint32) units[0]) % CALL_HINTS];
 	if (is_alike(*hint, hash, names))
 	{
 		journal_records[*hint].u.call.n++;

@@ -16,9 +16,10 @@ $node->safe_psql(
 	INSERT INTO quota.tiers (tier) VALUES ('basic'), ('better');
 	INSERT INTO quota.tenants (tenant, tier) VALUES ('a', 'basic'), ('b', 'basic'), ('c', 'basic');
 	INSERT INTO quota.providers (provider, safety)
-		SELECT x, 1 FROM unnest('{slots,rate,own,tier,credit,wide1,wide2,two,keys,long}'::text[]) x;
+		SELECT x, 1 FROM unnest('{slots,rate,own,tier,credit,wide1,wide2,two,keys,long,again}'::text[]) x;
 	-- in the order they came; 052_shares.pl has those that share
 	UPDATE quota.providers SET share_reserve = 0 WHERE provider IN ('slots', 'rate');
+	UPDATE quota.providers SET retry_share = 0.5, retry_floor = 1 WHERE provider = 'again';
 	INSERT INTO quota.limits (provider, name, per, kind, unit, amount, period, burst)
 		VALUES ('rate', 'calls', '{}', 'token_bucket', 'request', 60, '1 minute', 5),
 			('credit', 'budget', '{}', 'allowance', 'credit', 10, '1 month', NULL),
@@ -195,6 +196,20 @@ like($main->query("CALL quota_acquire_wait('a', 'credit', n => 2, timeout => '1 
 	qr/^\(f,0,exceeds_capacity/, 'never: at once');
 like($main->query("CALL quota_acquire_wait('a', 'credit', timeout => '1 hour')"),
 	qr/^\(f,0,quota_exhausted,budget,"2030-02-01 00:00:00\+00"/, 'not in this period: at once');
+
+# ---- retries: what first attempts bring, while no time passes ----
+
+take("'a', 'again', attempt => 2");
+@w = (asker("'a', 'again', attempt => 2"), asker("'b', 'again', attempt => 2"));
+take("'a', 'again'");
+is(done(0, @w), '', 'the budget is empty: a first attempt goes on, of which half a retry comes');
+take("'b', 'again'");
+is(done(1, @w), '1', 'two bring one: to who waits for the budget of all');
+$main->query('BEGIN');
+take("'a', 'again', n => 2");
+is(done(2, @w), '0,1', 'those of its own, before they commit: to who waits for its own as well');
+$main->query('ROLLBACK');
+is($main->query("SELECT reason FROM quota_acquire('c', 'again', attempt => 2)"), 'retry_budget', 'none is left');
 
 # ---- its own time ----
 

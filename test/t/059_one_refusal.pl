@@ -2,7 +2,8 @@
 
 # 50 sessions of one credential: the first refusal that one of them is told stops all of
 # them at their next decision, though its transaction rolls back; and one that means a
-# tenant stops that tenant.  Real sessions, real answers, the test clock.
+# tenant stops that tenant.  While the transaction that reports it is still open too, and
+# for jobs.  Real sessions, real answers, the test clock.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,6 +22,7 @@ $node->safe_psql(
 		('p', 'flight', 'concurrency', 200, NULL, NULL, false, false);
 	INSERT INTO quota.answers (provider, status, header, value, means, scope) VALUES
 		('p', 429, 'x-scope', 'all', 'rate_limited', 'provider'),
+		('q', 429, 'x-scope', 'all', 'rate_limited', 'provider'),
 		('p', 429, 'x-scope', 'tenant', 'rate_limited', 'tenant')});
 
 my @sessions = map { session($node) } 0 .. 49;
@@ -97,6 +99,49 @@ is( reasons(@told),
 is($told[7][1], '06.060', 'until it says');
 is(psql_value($node, 'SELECT used_part FROM quota.stat_adaptive'),
 	'0.3500', 'and takes nothing from the others');
+
+# ---- jobs, and before the transaction that reports it has ended ----
+
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.providers (provider, safety, retry_base, retry_max) VALUES ('q', 1, '1 ms', '1 ms');
+	INSERT INTO quota.jobs (tenant, provider) SELECT 'tenant_' || i % 5, 'q' FROM generate_series(1, 100) AS i});
+
+# what a call and a claim of each of the others, all at once, come to
+sub others_get
+{
+	my ($but) = @_;
+	my @others = @sessions[ grep { $_ != $but } 0 .. 49 ];
+	my %got;
+	foreach my $sql (
+		"SELECT reason, to_char(not_before, 'MI:SS.US') FROM quota_acquire('tenant_3', 'q')",
+		q{SELECT count(*) || ' jobs' FROM quota_dequeue('q')})
+	{
+		$_->query_async($sql) foreach @others;
+		$got{ $_->wait =~ s/\n//r }++ foreach @others;
+	}
+	return join(', ', map { "$got{$_} x $_" } sort keys %got);
+}
+
+clock_set($node, '2030-01-01 12:00:00+00');
+is($sessions[8]->query(q{SELECT count(*) FROM quota_dequeue('q')}), 1, 'a job runs');
+foreach my $end ('ROLLBACK', 'COMMIT')
+{
+	$sessions[8]->query('BEGIN');
+	$sessions[8]->query(
+		q{SELECT quota_fail(id, attempt, 'later', 429, '{"X-Scope": "all", "Retry-After": "30"}')
+		FROM quota.jobs WHERE state = 'running'});
+	my $until = $end eq 'ROLLBACK' ? '00:30' : '01:00';
+	is(others_get(8), "49 x 0 jobs, 49 x paused|$until.000000",
+		'its 429 stops all others at their next decision, before its transaction has ended');
+	$sessions[8]->query($end);
+	is(others_get(8), "49 x 0 jobs, 49 x paused|$until.000000", "and after $end");
+	clock_advance($node, '29.999999 s');
+	is(others_get(8), "49 x 0 jobs, 49 x paused|$until.000000", 'up to the time it said');
+	clock_advance($node, '1 us');
+	next if $end eq 'ROLLBACK';
+	is(others_get(8), '49 x 1 jobs, 49 x ok|', 'and not longer');
+}
 
 $_->quit foreach @sessions;
 $node->stop;

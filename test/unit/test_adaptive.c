@@ -110,6 +110,23 @@ UNIT_TEST(what_is_not_used_does_not_rise)
 	CHECK_EQ(a.factor, 5500);
 }
 
+/* windows are counted as far as anything waits for them: 8 times the dearest sign */
+UNIT_TEST(a_limit_that_lasts_for_ever_overflows_nothing)
+{
+	Adaptive	a = fresh();
+
+	for (int i = 0; i < 8000100; i++)
+		window(&a);
+	CHECK_EQ(a.factor, ADAPTIVE_WHOLE);
+	CHECK_EQ(a.waited, 8000000);
+	for (int i = 0; i < 100; i++)
+	{
+		limited_for(&a, 1000000 * SEC);
+		CHECK(a.failed <= 3);
+	}
+	CHECK_EQ(a.waited, 0);
+}
+
 /* while calls are paused nothing speaks against the factor, and nothing for it */
 UNIT_TEST(a_window_begins_with_a_call)
 {
@@ -579,6 +596,7 @@ main(void)
 	UNIT_RUN(starts_low_and_rises_by_steps);
 	UNIT_RUN(what_nobody_wants_does_not_rise);
 	UNIT_RUN(what_is_not_used_does_not_rise);
+	UNIT_RUN(a_limit_that_lasts_for_ever_overflows_nothing);
 	UNIT_RUN(a_window_begins_with_a_call);
 	UNIT_RUN(the_dearer_a_sign_the_longer_it_waits);
 	UNIT_RUN(rises_after_a_decrease_get_smaller);
