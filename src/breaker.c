@@ -227,15 +227,14 @@ breaker_fit(const Breaker *b)
 int64_t
 breaker_opens_ns(const Breaker *b, int64_t n)
 {
-	int64_t		missing = n - breaker_fit(b);
-
-	if (missing <= 0)
+	if (n <= breaker_fit(b))
 		return INT64_MIN;
 	if (n > b->rules.probes)
 		return BREAKER_NEVER;
 	if (b->state == BREAKER_OPEN)
 		return b->until_ns;
-	return b->out_until_ns[missing - 1];
+	/* more may be out than may go, if there are fewer probes by now */
+	return b->out_until_ns[n + b->n_out - b->rules.probes - 1];
 }
 
 /* See breaker.h. */

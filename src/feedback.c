@@ -9,6 +9,7 @@
  */
 #include "feedback.h"
 
+#include "http_date.h"
 #include "http_value.h"
 #include "match.h"
 
@@ -89,6 +90,29 @@ mark_told(FeedbackOutcome *out, int i)
 {
 	if (i < 64)
 		out->told_by |= UINT64_C(1) << i;
+}
+
+/*
+ * Instants in headers are by the provider's clock: what that is the answer's Date says
+ * (RFC 9110 section 6.6.1).  One that is further than a day from ours is none.
+ */
+static int64_t
+provider_now(const FeedbackAnswer *answer, const FeedbackRule *rules, int nrules,
+			 int64_t now_us)
+{
+	for (int i = 0; i < answer->nheaders; i++)
+	{
+		const FeedbackHeader *header = &answer->headers[i];
+		HttpText	value = http_trim(http_text(header->value));
+		int64_t		at_us;
+
+		if (http_is(http_text(header->name), "date") &&
+			rule_of_header(header, answer->status, rules, nrules) == NULL &&
+			http_date(value.at, value.length, now_us, &at_us) &&
+			at_us >= now_us - HTTP_DAY_US && at_us <= now_us + HTTP_DAY_US)
+			return at_us;
+	}
+	return now_us;
 }
 
 /* Reads all headers. */
@@ -235,7 +259,8 @@ feedback_classify(const FeedbackAnswer *answer, const FeedbackRule *rules,
 	outcome->reason = NULL;
 	outcome->ignored = 0;
 	outcome->told_by = 0;
-	read_headers(answer, rules, nrules, now_us, outcome);
+	read_headers(answer, rules, nrules,
+				 provider_now(answer, rules, nrules, now_us), outcome);
 	if (outcome->reason == NULL)
 		outcome->reason = answer->reason;
 	say_class(answer, rules, nrules, outcome);

@@ -139,7 +139,8 @@ typedef struct FeedbackOutcome
 
 /*
  * What an answer means at now_us (microseconds since 2000-01-01 00:00 UTC) by these
- * rules, and by what standards say where no rule does.
+ * rules, and by what standards say where no rule does.  Instants in headers are by the
+ * clock that the answer's Date tells, if it does.
  */
 extern void feedback_classify(const FeedbackAnswer *answer,
 							  const FeedbackRule *rules, int nrules,

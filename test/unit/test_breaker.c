@@ -297,6 +297,16 @@ UNIT_TEST(rules_change_in_every_state)
 	CHECK_EQ(breaker_fit(&b), 0);
 	CHECK(ends(&b, BREAKER_SUCCESS, 1, 6 * SEC));
 	CHECK_EQ(b.state, BREAKER_CLOSED);
+
+	/* more are out than there are probes now: both must end */
+	b = half_open(1);
+	CHECK_EQ(breaker_take(&b, 1, 6 * SEC), 66 * SEC);
+	breaker_configure(&b, &other, 6 * SEC);
+	CHECK_EQ(breaker_opens_ns(&b, 1), 66 * SEC);
+	breaker_settle(&b, 66 * SEC - 1);
+	CHECK_EQ(breaker_fit(&b), 0);
+	breaker_settle(&b, 66 * SEC);
+	CHECK_EQ(breaker_fit(&b), 1);
 }
 
 /* ---------- histories ---------- */

@@ -103,6 +103,41 @@ UNIT_TEST(corpus_retry_after)
 	CHECK_CLASS(out, FEEDBACK_OVERLOADED, FEEDBACK_ENDPOINT, 30 * S);
 }
 
+/* what the wait is, when the answer says what time it is there */
+static int64_t
+wait_at(const char *date, const char *name, const char *value, const FeedbackRule *rule)
+{
+	Sample		s = {429,.headers = {{name, value}, {"DATE", date}}};
+
+	return classify_by(&s, rule, rule ? 1 : 0).retry_after_us;
+}
+
+/* a clock that is 10 minutes ahead of the provider's makes no wait too short, or long */
+UNIT_TEST(instants_are_by_the_clock_of_the_provider)
+{
+	const char *behind = " Fri, 01 May 2026 11:50:00 GMT ";
+	const char *ahead = "Friday, 01-May-26 12:10:00 GMT";
+	const FeedbackRule nothing = {true, -1, "date", NULL, MEANS_NOTHING, 0, 0, NULL};
+
+	CHECK_EQ(wait_at(behind, "Retry-After", "Fri, 01 May 2026 11:50:30 GMT", NULL), 30 * S);
+	CHECK_EQ(wait_at(ahead, "Retry-After", "Fri, 01 May 2026 12:10:30 GMT", NULL), 30 * S);
+	CHECK_EQ(wait_at(behind, "X-RateLimit-Reset", "1777636260", NULL), 60 * S);
+	CHECK_EQ(wait_at(ahead, "X-RateLimit-Reset", "1777637460000", NULL), 60 * S);
+	/* what is from now on is so */
+	CHECK_EQ(wait_at(behind, "Retry-After", "30", NULL), 30 * S);
+	CHECK_EQ(wait_at(ahead, "X-RateLimit-Reset", "60", NULL), 60 * S);
+	/* no clock is that wrong; and no date is one */
+	CHECK_EQ(wait_at("Thu, 30 Apr 2026 12:00:00 GMT", "Retry-After",
+					 "Fri, 01 May 2026 12:00:30 GMT", NULL), DAY + 30 * S);
+	CHECK_EQ(wait_at("Thu, 30 Apr 2026 11:59:59 GMT", "Retry-After",
+					 "Fri, 01 May 2026 12:00:30 GMT", NULL), 30 * S);
+	CHECK_EQ(wait_at("Thu, 01 Jan 1970 00:00:00 GMT", "Retry-After",
+					 "Fri, 01 May 2026 12:00:30 GMT", NULL), 30 * S);
+	CHECK_EQ(wait_at("yesterday", "Retry-After", "Fri, 01 May 2026 12:00:30 GMT", NULL), 30 * S);
+	/* a row may say that it means nothing */
+	CHECK_EQ(wait_at(behind, "Retry-After", "Fri, 01 May 2026 12:00:30 GMT", &nothing), 30 * S);
+}
+
 /* draft-ietf-httpapi-ratelimit-headers-10, and products that follow it */
 UNIT_TEST(corpus_ietf_ratelimit)
 {
@@ -876,6 +911,7 @@ int
 main(void)
 {
 	UNIT_RUN(corpus_retry_after);
+	UNIT_RUN(instants_are_by_the_clock_of_the_provider);
 	UNIT_RUN(corpus_ietf_ratelimit);
 	UNIT_RUN(corpus_cloudflare);
 	UNIT_RUN(corpus_ietf_draft_7);
