@@ -295,6 +295,35 @@ like(
 	qr/ERROR:  slow limits cannot be used/,
 	'nothing is promised by a table that is not logged');
 
+# ---- two sessions read one row ----
+
+# Only one of them makes the bucket; what the other has read is of no other bucket.
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.providers (provider, safety) VALUES ('both', 1), ('one', 1), ('two', 1), ('rest', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, per)
+		SELECT p, p, 10, '1 day', '{tenant}' FROM unnest('{both,one,two,rest}'::text[]) p});
+is(acquire('both', 1), 'ok', 'a little of one limit');
+is(acquire($_, 9), 'ok', "most of $_") foreach qw(one two);
+crash($node);
+my $locker = session($node);
+my %reader = map { $_ => session($node) } qw(one two);
+# what else of the table is read once
+$_->query("SELECT quota_peek('t', 'rest')") foreach values %reader;
+$locker->query('BEGIN; LOCK TABLE quota.marks IN ACCESS EXCLUSIVE MODE');
+foreach my $reader (values %reader)
+{
+	$reader->query_async("SELECT level FROM quota_explain('t', 'both')");
+	wait_event($reader, 'Lock', 'relation');
+}
+$locker->query('COMMIT');
+foreach my $name (sort keys %reader)
+{
+	is($reader{$name}->wait, '9', "$name: the limit that both read of");
+	is($reader{$name}->query("SELECT level FROM quota_explain('t', '$name')"),
+		'1', 'another one says what its own row says');
+}
+
 # ---- quota_audit() ----
 
 # the table as it was before a call, as a file that was restored by mistake
