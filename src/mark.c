@@ -52,7 +52,8 @@
  *	the row's limit is gone			its meter refills all the same; then it is freed.
  *	other rules apply				the next take writes a row, covered or not; else
  *									the worker does, at once when a decision has met
- *									them, be it a refusal.
+ *									them, be it a refusal, or others follow them
+ *									(rules.c).
  *
  * What a row says after a crash, and what it means that there is none, is in
  * mark_restore.c.
@@ -191,6 +192,25 @@ same_rules(const QuotaMark *mark, const QuotaTerm *term)
 		mark->anchor_us == term->meter.anchor_us;
 }
 
+/*
+ * The term's rules apply to a slow bucket from now on.  If nobody takes anything by
+ * them, they leave no other trace than its row.
+ */
+static void
+note_rules(uint32 bucket, const QuotaTerm *term)
+{
+	QuotaBucket *b = &quota_buckets[bucket];
+
+	if (same_rules(&b->mark, term))
+		return;
+	b->mark.capacity = term->capacity;
+	b->mark.rate = term->meter.rate;
+	b->mark.anchor_us = term->meter.anchor_us;
+	b->mark.changes++;
+	if (b->mark.place.offset != 0)
+		mark_wants_worker(b->mark.database_slot, bucket);
+}
+
 /* See mark.h. */
 void
 mark_apply(uint32 database_slot, uint32 bucket, const QuotaTerm *term)
@@ -199,21 +219,20 @@ mark_apply(uint32 database_slot, uint32 bucket, const QuotaTerm *term)
 
 	if (likely(!term->slow && !b->mark.slow))
 		return;
+	b->mark.database_slot = database_slot;
 	/* while there is a row it must stay true, whatever applies now */
-	if (!b->mark.slow)
-		b->mark.database_slot = QUOTA_NO_INDEX;
 	b->mark.slow = term->slow || b->mark.place.offset != 0;
 	if (term->slow)
 		memcpy(b->mark.id, term->mark_id, MARK_ID_LEN);
-	if (same_rules(&b->mark, term))
-		return;
-	b->mark.capacity = term->capacity;
-	b->mark.rate = term->meter.rate;
-	b->mark.anchor_us = term->meter.anchor_us;
-	b->mark.changes++;
-	/* if nobody takes anything by these rules, they leave no other trace */
-	if (b->mark.place.offset != 0)
-		mark_wants_worker(database_slot, bucket);
+	note_rules(bucket, term);
+}
+
+/* See mark.h. */
+void
+mark_renew(uint32 bucket, const QuotaTerm *term)
+{
+	if (quota_buckets[bucket].mark.slow)
+		note_rules(bucket, term);
 }
 
 /* ---- writing a row ---- */

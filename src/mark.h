@@ -42,6 +42,8 @@ mark_return(uint32 bucket, MeterTake *take, int64 n)
 }
 /* The term applies to its bucket from now on: before its meter learns that. */
 extern void mark_apply(uint32 database_slot, uint32 bucket, const QuotaTerm *term);
+/* The same where no decision meets it: of a term that says only what its rules are. */
+extern void mark_renew(uint32 bucket, const QuotaTerm *term);
 /* Most of what was logged ahead has been taken. */
 extern bool mark_is_low(const QuotaBucket *b);
 

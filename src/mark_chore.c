@@ -98,9 +98,12 @@ choose(QuotaBucket *b, int64 now_ns, int64 *again_ns)
 	return ACT_NOTHING;
 }
 
-/* A slow bucket of this database that has a row; false for any other.  May throw. */
+/*
+ * A slow bucket of this database that has a row; false for any other.  May throw.
+ * database_slot: whose worker looks, if one does.
+ */
 static bool
-look_at(uint32 index, Look *look)
+look_at(uint32 index, uint32 database_slot, Look *look)
 {
 	QuotaBucket *b = &quota_buckets[index];
 	uint32		owner = b->entry.owner;
@@ -117,6 +120,8 @@ look_at(uint32 index, Look *look)
 		b->mark.slow && b->mark.place.offset != 0;
 	if (ours)
 	{
+		if (database_slot != QUOTA_NO_INDEX)
+			b->mark.database_slot = database_slot;
 		look->action = choose(b, quota_now_ns(), &look->again_ns);
 		memcpy(look->id, b->mark.id, MARK_ID_LEN);
 		look->place = b->mark.place;
@@ -283,7 +288,7 @@ mark_walk_buckets(uint32 database_slot, int64 until_ns)
 		Look		look;
 		int64		again_ns;
 
-		if (!look_at(i, &look))
+		if (!look_at(i, database_slot, &look))
 			continue;
 		CHECK_FOR_INTERRUPTS();
 		(void) hash_search(walk.claimed, look.id, HASH_ENTER, NULL);
@@ -309,7 +314,7 @@ mark_free_rows(void)
 	{
 		Look		look;
 
-		if (!look_at(i, &look) || look.action != ACT_FREE)
+		if (!look_at(i, QUOTA_NO_INDEX, &look) || look.action != ACT_FREE)
 			continue;
 		CHECK_FOR_INTERRUPTS();
 		if (rel == NULL && (rel = mark_try_open()) == NULL)

@@ -16,7 +16,9 @@
  * for sure in between.  Changes of configuration that happened after the row was
  * written, before the crash: nothing refilled before the last of them, as it is not
  * known which rules applied.  Their rows say an epoch and its quota clock: what that
- * is today follows from a row of quota.marks for each epoch (mark_instant()).
+ * is today follows from a row of quota.marks for each epoch (mark_instant()).  Nor is
+ * it known which rules applied between the crash and the last change after it: to a
+ * bucket that nobody has asked for since, nothing refilled meanwhile.
  */
 #include "postgres.h"
 
@@ -102,6 +104,7 @@ restore(Meter *meter, const MarkRow *row, const QuotaTerm *term, int64 now_ns,
 {
 	int64		at_ns;
 	int64		last_ns;
+	int64		since_ns;
 	TimestampTz last_us;
 
 	span(row, now_ns, &at_ns, &last_ns);
@@ -115,8 +118,10 @@ restore(Meter *meter, const MarkRow *row, const QuotaTerm *term, int64 now_ns,
 	else
 		meter_configure(meter, &term->meter, at_ns, last_ns, last_us);
 	take_ahead(meter, row);
-	meter_configure(meter, &term->meter, Max(last_ns, term->deleted_ns), now_ns,
-					wall_us);
+	/* nor is it known by which rules it went while nobody had asked since */
+	since_ns = Max(last_ns, Min(term->deleted_ns, now_ns));
+	meter_shift(meter, since_ns - last_ns);
+	meter_configure(meter, &term->meter, since_ns, now_ns, wall_us);
 }
 
 /* See mark_write.h. */

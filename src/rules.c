@@ -53,6 +53,7 @@
 #include "catalog.h"
 #include "clock.h"
 #include "learn.h"
+#include "mark.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "worker.h"
@@ -190,6 +191,7 @@ apply(const Stale *s, bool found, QuotaTerm *term, const QuotaStamp *stamp)
 	if (there && current && found)
 	{
 		learn_scale(b, term, 0);
+		mark_renew(s->bucket, term);
 		rules_apply(b, term, stamp, quota_now_ns(), quota_wall_us());
 	}
 	else if (there && current)

@@ -248,6 +248,37 @@ $node->poll_query_until('postgres',
   or die 'its row is not written again';
 psql_value($node, "DELETE FROM quota.tenant_limits WHERE provider = 'met'");
 
+# The same when nobody has met them: what did not refill by an override that came and went
+# does not come back by a crash, be it one before or one after.
+my $override = q{
+	INSERT INTO quota.tenant_limits (tenant, provider, name, amount) VALUES ('t', 'unmet', 'unmet', 1);
+	SELECT quota_clock_advance('6000 s');
+	DELETE FROM quota.tenant_limits WHERE provider = 'unmet'};
+$node->safe_psql(
+	'postgres', q{
+	INSERT INTO quota.providers (provider, safety) VALUES ('unmet', 1);
+	INSERT INTO quota.limits (provider, name, amount, period, per)
+		VALUES ('unmet', 'unmet', 24, '2 hours', '{tenant}');
+	SELECT quota_clock_advance('0 s')});
+is(acquire('unmet', 24), 'ok', 'all of another one');
+($met, $marked) = split /\|/, psql_value($node,
+	'SELECT bucket, marked_at FROM quota.marks ORDER BY marked_at DESC LIMIT 1');
+$node->safe_psql('postgres', $override);
+is(acquire('unmet'), 'rate_limited', 'it refills slowly while an override says so');
+is(psql_value($node, 'SELECT * FROM quota_audit()'), '', 'and its row says no other');
+$node->poll_query_until('postgres',
+	"SELECT marked_at > '$marked' FROM quota.marks WHERE bucket = '$met'")
+  or die 'its row is not written again';
+is(psql_value($node, 'SELECT * FROM quota_audit()'), '', 'nor when it is written again');
+psql_value($node, 'SELECT quota_clock_set(NULL)');
+crash($node);
+$node->safe_psql('postgres', "SELECT quota_clock_advance('0 s'); $override");
+is( psql_value($node, "SELECT level FROM quota_explain('t', 'unmet')"),
+	'0', 'nor after a crash, by an override of which it never knew');
+clock_advance($node, '5 min');
+is(acquire('unmet'), 'ok', 'from then on by its own rate');
+psql_value($node, 'SELECT quota_clock_set(NULL)');
+
 # an override that is deleted leaves no trace
 $node->safe_psql(
 	'postgres', q{
