@@ -252,6 +252,16 @@ read_field(const char *value, FeedbackOutcome *out)
 
 /* ---- headers ---- */
 
+/*
+ * An instant that is over: the call was refused just now, so the clocks differ, and it
+ * names no time.  A number of seconds, or a duration, does, be it none.
+ */
+static bool
+is_past_instant(const char *value, int64_t us)
+{
+	return us == 0 && value[strspn(value, "0.,dhmsu \t")] != '\0';
+}
+
 /* Reads the value of a header whose name says this; false: it is rubbish. */
 static bool
 read_value(const char *value, const HeaderName *name, const char *limit_name,
@@ -277,7 +287,8 @@ read_value(const char *value, const HeaderName *name, const char *limit_name,
 		case NAME_RETRY_AFTER:
 			if (!read_time(value, name->unit, now_us, &us))
 				return false;
-			keep_most(&out->retry_after_us, us);
+			if (!is_past_instant(value, us))
+				keep_most(&out->retry_after_us, us);
 			return true;
 		case NAME_RESET:
 			is_good = read_time(value, name->unit, now_us, &told.reset_us);

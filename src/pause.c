@@ -65,7 +65,9 @@
  *	table full			entries that have been over long enough make room; then a pause
  *						by hand fails (53400), and a reported one becomes one of the next
  *						wider scope.  The last places are for providers and accounts,
- *						one for each.
+ *						one for each.  From half full on a reported one becomes wider as
+ *						well when its tenant has an eighth of the table, so that one
+ *						tenant's many endpoints can't widen the pauses of others.
  */
 #include "pause_table.h"
 
@@ -78,9 +80,16 @@
 
 /* See pause_table.h. */
 int
+pause_narrow_places(void)
+{
+	return Max(256, quota_max_tenants / 8);
+}
+
+/* See pause_table.h. */
+int
 pause_places(void)
 {
-	return Max(256, quota_max_tenants / 8) + 2 * quota_max_providers;
+	return pause_narrow_places() + 2 * quota_max_providers;
 }
 
 /* See pause_table.h. */
@@ -254,7 +263,7 @@ pause_make(const PausePlace *place, int64 now_ns)
 	bool		whole = place->of == PAUSE_OF_ACCOUNT ||
 		(place->of == PAUSE_OF_CALLS && !place->tenant[0] && !place->endpoint[0] &&
 		 !place->connection[0]);
-	int			most = pause_places() - (whole ? 0 : 2 * quota_max_providers);
+	int			most = whole ? pause_places() : pause_narrow_places();
 	uint32	   *head = head_of(place);
 	uint32		index;
 	QuotaPause *p;

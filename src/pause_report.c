@@ -59,6 +59,29 @@ find_reported(const PausePlace *place)
 	return i;
 }
 
+/*
+ * The table fills, and so much of it is of reports for this tenant, or at this provider
+ * for no tenant, that those of endpoints and connections are to become wider.
+ */
+static bool
+has_its_part(const PausePlace *place)
+{
+	int			n = 0;
+
+	if (place->of != PAUSE_OF_CALLS || (!place->endpoint[0] && !place->connection[0]) ||
+		quota_shared->pauses_used < pause_narrow_places() / 2)
+		return false;
+	for (uint32 i = 0; i < (uint32) pause_places(); i++)
+	{
+		const QuotaPause *p = &quota_pauses[i];
+
+		n += p->used && p->reported && strcmp(p->tenant, place->tenant) == 0 &&
+			(place->tenant[0] ? p->database_slot == place->database_slot
+			 : p->owner == place->owner);
+	}
+	return n >= pause_narrow_places() / 8;
+}
+
 /* A place for it, of the scope or the next wider one; QUOTA_NO_INDEX = none. */
 static uint32
 find_place(PausePlace *place, int64 now_ns)
@@ -67,7 +90,7 @@ find_place(PausePlace *place, int64 now_ns)
 	{
 		uint32		index = find_reported(place);
 
-		if (index == QUOTA_NO_INDEX)
+		if (index == QUOTA_NO_INDEX && !has_its_part(place))
 			index = pause_make(place, now_ns);
 		if (index != QUOTA_NO_INDEX)
 			return index;
@@ -150,7 +173,9 @@ tell(const QuotaPause *p)
 void
 pause_report(const PauseScope *scope, PauseEnd end, const char *reason)
 {
-	Report		report = {end, reason, GetUserNameFromId(GetUserId(), false)};
+	/* the role may have been dropped since the session began */
+	const char *role = GetUserNameFromId(GetUserId(), true);
+	Report		report = {end, reason, role ? role : ""};
 	PausePlace	place;
 	QuotaPause	begun;
 	bool		begins = false;

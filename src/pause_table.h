@@ -56,8 +56,9 @@ extern PGDLLIMPORT uint32 *quota_pause_heads;
 
 /* ---- pause.c; quota_shared->pause_lock is held unless it says otherwise ---- */
 
-/* Places, and those of them that only pauses of providers and accounts may have. */
+/* Places, and without those that only pauses of providers and accounts may have. */
 extern int	pause_places(void);
+extern int	pause_narrow_places(void);
 extern int	pause_heads(void);
 
 /* A scope of which the names are checked, and where it is found. */

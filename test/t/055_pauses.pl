@@ -202,5 +202,33 @@ $node->safe_psql('postgres',
 	"SELECT quota_pause('full', connection => 'd' || i) FROM generate_series(1, 250) AS i");
 is(psql_value($node, "SELECT count(*) FROM quota.stat_pauses"), '250',
 	'and make room for others');
+
+# ---- reported pauses of one tenant, at many endpoints ----
+
+$node->safe_psql('postgres', "DELETE FROM quota.pauses WHERE provider = 'full'");
+clock_advance($node, '1 min');
+$node->safe_psql('postgres',
+	"INSERT INTO quota.tenants (tenant, tier) VALUES ('other', 'basic');
+	 SELECT quota_report('full', 429, 't', '/' || i, '{\"Retry-After\": \"60\"}') FROM generate_series(1, 300) AS i");
+is( psql_value(
+		$node,
+		q{SELECT reason FROM quota_peek('t', 'full', '/new')
+		  UNION ALL SELECT reason FROM quota_peek('other', 'full', '/1')}),
+	"paused\nok", 'one tenant that fills half of the table is paused itself, nobody else');
+$node->safe_psql('postgres',
+	q{SELECT quota_report('free', 429, 'other', '/a', '{"Retry-After": "60"}')});
+is( psql_value(
+		$node,
+		q{SELECT reason FROM quota_peek('other', 'free', '/a')
+		  UNION ALL SELECT reason FROM quota_peek('other', 'free', '/b')
+		  UNION ALL SELECT reason FROM quota_peek('t', 'free', '/a')}),
+	"paused\nok\nok", 'and the pauses of others stay as narrow as they are');
+$node->safe_psql('postgres',
+	"SELECT quota_report('idle', 503, NULL, '/' || i, '{\"Retry-After\": \"60\"}') FROM generate_series(1, 300) AS i");
+is( psql_value(
+		$node,
+		q{SELECT reason FROM quota_peek('other', 'idle', '/new')
+		  UNION ALL SELECT reason FROM quota_peek('other', 'free', '/b')}),
+	"paused\nok", 'an overloaded provider has a part of its own');
 $node->stop;
 done_testing();

@@ -138,6 +138,32 @@ UNIT_TEST(instants_are_by_the_clock_of_the_provider)
 	CHECK_EQ(wait_at(behind, "Retry-After", "Fri, 01 May 2026 12:00:30 GMT", &nothing), 30 * S);
 }
 
+/* no Date tells the clock, and it is behind ours; "at once" is a time */
+UNIT_TEST(retry_after_a_past_instant_names_no_time)
+{
+	static const char *const past[] = {
+		"Fri, 01 May 2026 11:59:59 GMT", "Thu, 01 Jan 1970 00:00:00 GMT",
+		"2026-05-01T11:59:00Z", "1000000000", "0001-01-01T00:00:00Z"
+	};
+	static const char *const at_once[] = {"0", "0.0", "0s", "0m0s", " 0, 0"};
+
+	for (int i = 0; i < 5; i++)
+	{
+		Sample		s = {429,.headers = {{"Retry-After", past[i]}}};
+		Sample		reset = {429,.headers = {
+			{"Retry-After", past[i]}, {"X-RateLimit-Reset", "20"}}};
+
+		CHECK_EQ(classify(&s).retry_after_us, NONE);
+		CHECK_EQ(classify(&reset).retry_after_us, 20 * S);
+	}
+	for (int i = 0; i < 5; i++)
+	{
+		Sample		s = {429,.headers = {{"Retry-After", at_once[i]}}};
+
+		CHECK_EQ(classify(&s).retry_after_us, 0);
+	}
+}
+
 /* draft-ietf-httpapi-ratelimit-headers-10, and products that follow it */
 UNIT_TEST(corpus_ietf_ratelimit)
 {
@@ -912,6 +938,7 @@ main(void)
 {
 	UNIT_RUN(corpus_retry_after);
 	UNIT_RUN(instants_are_by_the_clock_of_the_provider);
+	UNIT_RUN(retry_after_a_past_instant_names_no_time);
 	UNIT_RUN(corpus_ietf_ratelimit);
 	UNIT_RUN(corpus_cloudflare);
 	UNIT_RUN(corpus_ietf_draft_7);
