@@ -159,7 +159,8 @@ quota_charge(QuotaPlan *plan, const TermState *states, const QuotaAsk *ask, int 
 
 	if (!take_batch(plan, states, ask, now_ns, v))
 		return false;
-	if (wants_permit(plan, states, ask, &needs))
+	if (wants_permit(plan, states, ask, &needs) &&
+		(alone || !permit_has_part(plan->tenant_index)))
 		permit = permit_take(plan->slot, plan->tenant_index, n, now_ns,
 							 permit_lifetime(plan, states, ask), !needs);
 	if (permit == QUOTA_NO_INDEX && needs)

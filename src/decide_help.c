@@ -12,6 +12,7 @@
 #include "job.h"
 #include "mark.h"
 #include "pause_table.h"
+#include "permit.h"
 
 /* Reclaims one call may need before it gives up. */
 #define MAX_RECLAIMS 2
@@ -35,6 +36,8 @@ table_is_full(const QuotaPlan *plan, DecideTable table)
 			quota_table_full("portion", "quota.max_tenants", quota_max_portions());
 			break;
 		case DECIDE_TABLE_PERMITS:
+			if (permit_has_part(plan->tenant_index))
+				quota_error_tenant_permits(plan->tenant);
 			quota_table_full("permit", "quota.max_permits", quota_max_permits);
 			break;
 	}

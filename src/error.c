@@ -216,6 +216,19 @@ quota_error_tenant_buckets(const char *tenant, int ceiling)
 	pg_unreachable();
 }
 
+/* 53400 */
+void
+quota_error_tenant_permits(const char *tenant)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("no room for another permit of tenant \"%s\"", tenant),
+			 errdetail("Of the last quarter of %d places a tenant gets none while it has as many at one provider as are free.",
+					   quota_max_permits),
+			 errhint("Settle calls that are over, or raise quota.max_permits.")));
+	pg_unreachable();
+}
+
 /* 55000: the zone was known where and when the row was written */
 void
 quota_error_no_zone(const char *limit_name, const char *zone)

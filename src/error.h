@@ -31,6 +31,7 @@ pg_noreturn extern void quota_error_stale_lease(int64 job, int attempt);	/* 5500
 pg_noreturn extern void quota_error_in_transaction(const char *procedure);	/* 25001 */
 pg_noreturn extern void quota_error_job_busy(int64 job);	/* 55P03 */
 pg_noreturn extern void quota_error_no_zone(const char *limit_name, const char *zone);	/* 55000 */
+pg_noreturn extern void quota_error_tenant_permits(const char *tenant);	/* 53400 */
 pg_noreturn extern void quota_error_tenant_buckets(const char *tenant, int ceiling);	/* 53400 */
 
 #endif							/* QUOTA_ERROR_H */

@@ -245,7 +245,10 @@ permit_free(uint32 index)
 		pg_atomic_fetch_sub_u32(&quota_buckets[p->parts[i].bucket].pins, 1);
 	}
 	if (p->tenant != QUOTA_NO_INDEX)
+	{
+		pg_atomic_fetch_sub_u32(&quota_tenants[p->tenant].npermits, 1);
 		pg_atomic_fetch_sub_u32(&quota_tenants[p->tenant].pins, 1);
+	}
 	quota_free_permit(index);
 }
 
@@ -364,11 +367,25 @@ permit_start(uint32 index, int64 id, QuotaPermitState state, uint32 slot,
 	p->endpoint[0] = '\0';
 	p->taker_pid = MyProcPid;
 	if (tenant != QUOTA_NO_INDEX)
+	{
 		pg_atomic_fetch_add_u32(&quota_tenants[tenant].pins, 1);
+		pg_atomic_fetch_add_u32(&quota_tenants[tenant].npermits, 1);
+	}
 	pairingheap_add(&quota_slots[slot].permits, &p->node);
 	/* who reads the id without a lock must find the owner already there */
 	pg_write_barrier();
 	p->id = id;
+}
+
+/* See permit.h; racy reads will do. */
+bool
+permit_has_part(uint32 tenant)
+{
+	uint32		size = (uint32) quota_max_permits;
+	uint32		in_use = quota_shared->permits_used;
+
+	return in_use >= size / 4 * 3 && in_use < size &&
+		pg_atomic_read_u32(&quota_tenants[tenant].npermits) >= size - in_use;
 }
 
 /* See permit.h. */

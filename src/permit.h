@@ -28,6 +28,13 @@ extern int64 permit_bucket_first_end(const QuotaBucket *bucket);
 extern int64 permit_bucket_end_of(const QuotaBucket *bucket, int64 units);
 
 /*
+ * The last quarter of the table is free or in use by others, and the tenant has as many
+ * permits at the provider as are still free: it gets no more for direct calls, so that
+ * some stay free for others, however many providers it calls (G11, as examine.h).
+ */
+extern bool permit_has_part(uint32 tenant);
+
+/*
  * A new OPEN permit without parts, in the journal's chain; QUOTA_NO_INDEX when
  * the table is full.
  */

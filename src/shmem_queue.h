@@ -30,6 +30,7 @@ typedef struct QuotaTenant
 {
 	QuotaEntry	entry;
 	pg_atomic_uint32 pins;		/* buckets, shares and permits that name it */
+	pg_atomic_uint32 npermits;	/* of pins, those of permits */
 	pg_atomic_uint32 nbuckets;	/* bucket places charged to it (G11 ceiling), */
 	QuotaHand	hand;			/* and where those that are idle are looked for */
 	int64		weight_milli;	/* as of the last look at its rows */

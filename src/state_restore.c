@@ -73,6 +73,7 @@ restore_tenants(State *state)
 		state->tenants[saved.index] = index;
 		tenant = &quota_tenants[index];
 		pg_atomic_init_u32(&tenant->pins, 0);
+		pg_atomic_init_u32(&tenant->npermits, 0);
 		pg_atomic_init_u32(&tenant->nbuckets, 0);
 		tenant->weight_milli = saved.tenant.weight_milli;
 		tenant->stale_next = QUOTA_NO_INDEX;
@@ -185,6 +186,7 @@ restore_permit(const State *state, uint32 index, const QuotaPermit *saved)
 	{
 		permit->tenant = state->tenants[saved->tenant];
 		pg_atomic_fetch_add_u32(&quota_tenants[permit->tenant].pins, 1);
+		pg_atomic_fetch_add_u32(&quota_tenants[permit->tenant].npermits, 1);
 	}
 	permit->taken = false;
 	if (permit->alias != 0)

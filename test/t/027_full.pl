@@ -31,11 +31,15 @@ sub first_error
 }
 
 like(first_error("SELECT count((quota_acquire('n1', 'p')).admitted) FROM generate_series(1, 17)"),
-	qr/^53400 Raise quota.max_permits/, 'permits');
+	qr/^53400 Settle calls that are over/, 'permits of one tenant');
 is(psql_value($node, "SELECT count(*) FROM quota.stat_permits"), '0',
 	'the failed transaction kept none');
-is(psql_value($node, "SELECT count((quota_acquire('n1', 'p')).admitted) FROM generate_series(1, 16)"),
-	'16', 'all places can be used');
+is(psql_value($node, "SELECT count((quota_acquire('n1', 'p')).admitted) FROM generate_series(1, 12)"),
+	'12', 'three quarters can be used by one');
+is(psql_value($node, "SELECT count((quota_acquire('n' || i, 'p')).admitted) FROM generate_series(2, 5) i"),
+	'4', 'and the rest by others');
+like(first_error("SELECT quota_acquire('n6', 'p')"),
+	qr/^53400 Raise quota.max_permits/, 'permits');
 clock_advance($node, '61 s');
 is(psql_value($node, "SELECT admitted FROM quota_acquire('n1', 'p')"), 't',
 	'lost permits make room');
@@ -64,7 +68,7 @@ $node->safe_psql('postgres', q(
 	INSERT INTO quota.limits (provider, name, kind, amount, period, per) VALUES
 		('batch', 'flight', 'concurrency', 1000, NULL, '{}'), ('batch', 'calls', 'allowance', 1000, '1 day', '{tenant}');
 	INSERT INTO quota.jobs (tenant, provider) VALUES ('n1', 'batch');
-	SELECT count((quota_acquire('n1', 'p')).admitted) FROM generate_series(1, 15)));
+	SELECT count((quota_acquire('n' || CASE WHEN i <= 12 THEN 1 ELSE i END, 'p')).admitted) FROM generate_series(1, 15) i));
 clock_advance($node, '61 s');
 is($node->safe_psql('postgres', q(BEGIN;
 	SELECT count(*) FROM quota_dequeue('batch', 2, same_endpoint => true);
@@ -83,7 +87,7 @@ is(psql_value($node, "SELECT string_agg(DISTINCT a, ' ') FROM (SELECT (quota_acq
 	'ok soft_limit', 'a soft limit of calls in flight lets all through');
 is(psql_value($node, "SELECT count(*) FROM quota.stat_permits WHERE provider = 'p'"), '12',
 	'and leaves a quarter of the permits');
-is(psql_value($node, "SELECT count((quota_acquire('n1', 's')).admitted) FROM generate_series(1, 4)"), '4',
+is(psql_value($node, "SELECT count((quota_acquire('n' || i, 's')).admitted) FROM generate_series(1, 4) i"), '4',
 	'to others');
 $node->safe_psql('postgres', "UPDATE quota.limits SET enforcement = 'shadow' WHERE provider = 'q'");
 is(psql_value($node, "SELECT count((quota_acquire('n1', 'q', \"user\" => 'v' || i)).admitted) FROM generate_series(1, 60) i"),
