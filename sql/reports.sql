@@ -229,6 +229,14 @@ SELECT quota_fail(array_agg(id), array_agg(attempt), ARRAY['a', 'b'], ARRAY[429,
 	FROM quota_dequeue('ans', 2);
 SELECT endpoint, outcome, reason, attempt FROM seen(1);
 SELECT * FROM answers;
+-- that jobs succeeded is told where something is learned from it, by arrays too, and nowhere else
+INSERT INTO quota.providers (provider) VALUES ('ans_learns'), ('ans_not');
+INSERT INTO quota.breakers (provider) VALUES ('ans_learns');
+INSERT INTO quota.jobs (tenant, provider) SELECT 'ans_a', p FROM unnest(ARRAY['ans_learns', 'ans_learns', 'ans_not']) p;
+SELECT count(*) FROM quota_dequeue(ARRAY['ans_learns', 'ans_not'], 3);
+SELECT quota_complete(array_agg(id ORDER BY id), array_agg(attempt)) FROM quota.jobs
+	WHERE provider IN ('ans_learns', 'ans_not');
+SELECT provider, success FROM quota.stat_answers WHERE provider IN ('ans_learns', 'ans_not') ORDER BY 1;
 -- what goes wrong with an answer is no error: more limits than a call may meet
 INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('ans_a', 'ans', '"last"');
 SELECT id, attempt FROM claim \gset

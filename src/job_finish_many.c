@@ -41,7 +41,9 @@ typedef struct Many
 	QuotaArray	statuses;
 	/* the answer to all of them */
 	Report		report;
+	int			status;			/* of quota_complete(): what is said of all */
 	bool		reported;		/* of this flow and with this status: once for all */
+	int			reported_status;
 	JobNames	reported_names;
 	int64		wait_us;
 } Many;
@@ -118,13 +120,14 @@ report_item(Many *many, const ManyItem *item, int status, const char *reason)
 {
 	Report	   *report = &many->report;
 
-	if (many->reported && report->status == status &&
+	if (many->reported && many->reported_status == status &&
 		same_names(&many->reported_names, &many->held.names))
 		return many->wait_us;
 	report->status = status;
 	report->reason = reason;
 	many->wait_us = finish_report(&many->held, item->attempt, report);
 	many->reported = true;
+	many->reported_status = status;
 	many->reported_names = many->held.names;
 	return many->wait_us;
 }
@@ -138,7 +141,7 @@ complete_item(Many *many, const ManyItem *item)
 
 	if (has_element(&many->units, item->place))
 		units = quota_units_parse(DatumGetJsonbP(many->units.values[item->place]));
-	(void) report_item(many, item, many->report.status, NULL);
+	(void) report_item(many, item, many->status, NULL);
 	finish_complete(&many->held, has_result,
 					has_result ? many->results.values[item->place] : (Datum) 0,
 					units);
@@ -173,6 +176,7 @@ quota_complete_array(PG_FUNCTION_ARGS)
 	many.items = many_read(fcinfo, &many.n);
 	finish_read_report(fcinfo, -1, 4, 5, &many.report);
 	many.report.went_well = true;
+	many.status = many.report.status;
 	many.results = many_optional(fcinfo, 2, "results", JSONBOID, many.n);
 	many.units = many_optional(fcinfo, 3, "units", JSONBOID, many.n);
 	PG_RETURN_ARRAYTYPE_P(finish_all(&many, complete_item));
