@@ -8,12 +8,11 @@
 #include "access/htup_details.h"
 #include "args.h"
 #include "credit.h"
+#include "exhausted.h"
 #include "funcapi.h"
 #include "once.h"
 #include "pause.h"
 #include "utils/builtins.h"
-#include "utils/datetime.h"
-#include "utils/json.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
@@ -36,122 +35,6 @@ quota_read_call(FunctionCallInfo fcinfo, QuotaCall *call, QuotaAsk *ask)
 	call->resource = quota_arg_name(fcinfo, ARG_RESOURCE, "resource", false);
 	ask->retry = quota_arg_int32(fcinfo, ARG_ATTEMPT, "attempt", 1, PG_INT32_MAX) > 1;
 	ask->partial = quota_arg_bool(fcinfo, ARG_PARTIAL, "partial");
-}
-
-/* See acquire.h. */
-JsonbValue
-acquire_json_string(const char *string)
-{
-	JsonbValue	v;
-
-	v.type = string ? jbvString : jbvNull;
-	if (string)
-	{
-		v.val.string.val = unconstify(char *, string);
-		v.val.string.len = (int) strlen(string);
-	}
-	return v;
-}
-
-/* A number. */
-static JsonbValue
-json_number(int64 number)
-{
-	JsonbValue	v;
-
-	v.type = jbvNumeric;
-	v.val.numeric = int64_to_numeric(number);
-	return v;
-}
-
-/* An instant; null for "never". */
-static JsonbValue
-json_instant(TimestampTz at_us)
-{
-	return acquire_json_string(at_us == DT_NOEND ? NULL
-							   : JsonEncodeDateTime(palloc(MAXDATELEN + 1),
-													TimestampTzGetDatum(at_us),
-													TIMESTAMPTZOID, NULL));
-}
-
-#define JSON_KEY(name) {.type = jbvString,.val = {.string = {sizeof(name) - 1, name}}}
-
-/* What said no, as an object; values in the order of its keys. */
-static JsonbValue
-said_no(const JsonbValue *values)
-{
-	/* sorted as a jsonb has them, by length first */
-	static const JsonbValue keys[] = {
-		JSON_KEY("name"), JSON_KEY("unit"), JSON_KEY("amount"), JSON_KEY("needed"),
-		JSON_KEY("reason"), JSON_KEY("window"), JSON_KEY("remaining"),
-		JSON_KEY("not_before")
-	};
-	JsonbValue	v;
-
-	v.type = jbvObject;
-	v.val.object.nPairs = lengthof(keys);
-	v.val.object.pairs = palloc(lengthof(keys) * sizeof(JsonbPair));
-	for (int i = 0; i < lengthof(keys); i++)
-	{
-		v.val.object.pairs[i].key = keys[i];
-		v.val.object.pairs[i].value = values[i];
-	}
-	return v;
-}
-
-/* One limit. */
-static JsonbValue
-exhausted_json(const QuotaPlan *plan, const QuotaExhausted *e)
-{
-	const QuotaTerm *term = &plan->terms[e->term];
-	const JsonbValue values[] = {
-		acquire_json_string(term->name),
-		acquire_json_string(term->unit),
-		json_number(term->amount),
-		json_number(e->needed),
-		acquire_json_string(quota_reason_name(e->reason)),
-		e->window_ns == 0 ? acquire_json_string(NULL)
-		: json_number(quota_s_up(e->window_ns)),
-		json_number(e->remaining),
-		json_instant(e->not_before_us)
-	};
-
-	return said_no(values);
-}
-
-/* One pause, which counts nothing. */
-static JsonbValue
-paused_json(const PauseHit *hit)
-{
-	const JsonbValue none = acquire_json_string(NULL);
-	const JsonbValue values[] = {
-		acquire_json_string(hit->scope), none, none, none,
-		acquire_json_string(quota_reason_name(QUOTA_PAUSED)), none, none,
-		json_instant(hit->until_us)
-	};
-
-	return said_no(values);
-}
-
-/*
- * Every pause and limit that said no, as a jsonb array.  Refusals come in floods, and
- * pushing value by value would double what one takes.
- */
-static Datum
-exhausted_datum(const QuotaPlan *plan, const QuotaVerdict *verdict)
-{
-	JsonbValue	elements[PAUSE_MAX_HITS + QUOTA_MAX_TERMS];
-	JsonbValue	v;
-
-	for (int i = 0; i < verdict->npaused; i++)
-		elements[i] = paused_json(&pause_seen.hits[i]);
-	for (int i = 0; i < verdict->nexhausted; i++)
-		elements[verdict->npaused + i] = exhausted_json(plan, &verdict->exhausted[i]);
-	v.type = jbvArray;
-	v.val.array.nElems = verdict->npaused + verdict->nexhausted;
-	v.val.array.elems = elements;
-	v.val.array.rawScalar = false;
-	return JsonbPGetDatum(JsonbValueToJsonb(&v));
 }
 
 /* See acquire.h. */

@@ -74,9 +74,6 @@ extern TupleDesc acquire_desc(FunctionCallInfo fcinfo);
 /* The answer as a quota_decision, of which desc is. */
 extern Datum acquire_datum(TupleDesc desc, AcquireAnswer *answer);
 
-/* A string, or null for NULL, without copying it. */
-extern JsonbValue acquire_json_string(const char *string);
-
 /* The verdict's values, for keeping them. */
 extern void acquire_fill_values(AcquireAnswer *answer);
 

@@ -71,6 +71,21 @@ once_key_arg(FunctionCallInfo fcinfo, int i)
 	return key;
 }
 
+/* A string, or null for NULL, without copying it. */
+static JsonbValue
+json_string(const char *string)
+{
+	JsonbValue	v;
+
+	v.type = string ? jbvString : jbvNull;
+	if (string)
+	{
+		v.val.string.val = unconstify(char *, string);
+		v.val.string.len = (int) strlen(string);
+	}
+	return v;
+}
+
 /* A new argument. */
 static JsonbValue *
 add(OnceCall *call, const char *name)
@@ -86,7 +101,7 @@ add(OnceCall *call, const char *name)
 void
 once_text(OnceCall *call, const char *name, const char *value)
 {
-	*add(call, name) = acquire_json_string(value);
+	*add(call, name) = json_string(value);
 }
 
 /* See once.h. */
@@ -130,7 +145,7 @@ arguments_of(const OnceCall *call)
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	for (int i = 0; i < call->n; i++)
 	{
-		JsonbValue	name = acquire_json_string(call->arguments[i].name);
+		JsonbValue	name = json_string(call->arguments[i].name);
 		JsonbValue	value = call->arguments[i].value;
 
 		if (value.type == jbvNull)
