@@ -349,7 +349,7 @@ bucket_wait(const Bucket *b, int64_t n)
 	/* E - (capacity - n), in 1/den */
 	missing = (wide) (b->spent - b->excess - (b->capacity - n)) * b->rate.den
 		+ b->excess_part - b->part;
-	return wide_clamp((missing + b->rate.num - 1) / b->rate.num);
+	return wide_clamp(wide_div_up(missing, b->rate.num));
 }
 
 /* Spends n units, whether or not they are there. */

@@ -61,5 +61,5 @@ bucket_refill_ns(BucketRate rate, int64_t n)
 {
 	if (rate.num == 0)
 		return BUCKET_NEVER;
-	return wide_clamp(((wide) n * rate.den + rate.num - 1) / rate.num);
+	return wide_clamp(wide_div_up((wide) n * rate.den, rate.num));
 }

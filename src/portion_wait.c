@@ -52,6 +52,7 @@ typedef struct Outlook
 	int			left;			/* so many have left */
 	const Meter *meter;
 	Meter		later;			/* it, in a later window */
+	int64_t		fits_ns;		/* whatever others want, the calls don't before that */
 	PortionRules rules;
 	int			windows;		/* so many have ended */
 } Outlook;
@@ -142,6 +143,15 @@ holds_reserve_ns(const PortionCall *call)
 				  fit_ns(call->meter, 1, call->rules->whole, 0));
 }
 
+/* Nobody else is to have any of the limit, nor will want it before the calls fit. */
+static bool
+is_alone(const Portions *ps, const Portion *p, const PortionCall *call)
+{
+	return call->rules->ends_ns == 0 &&
+		portions_refused_ns(ps, p, call->rules->window_ns, call->now_ns) == INT64_MIN &&
+		portions_sooner(ps, p).units == 0;
+}
+
 /* ---- what comes ---- */
 
 /* When it leaves unless it asks; it is listed. */
@@ -189,6 +199,7 @@ look(Outlook *o, Portions *ps, const Portion *p, const PortionCall *call)
 	}
 	o->rules = *call->rules;
 	o->meter = call->meter;
+	o->fits_ns = fit_ns(o->meter, call->cost, call->n, call->leave);
 	o->ample_ns = ps->ample_ns;
 	o->before = portions_sooner(ps, p);
 	o->wanted_ns = waited_for ? INT64_MAX : others_ns == INT64_MIN ? INT64_MIN
@@ -350,25 +361,36 @@ first_ns(const Outlook *o)
 				 sooner(first_within(o), first_beyond(o)));
 }
 
-/* See portion.h. */
-int64_t
-portion_wait(Portions *ps, const Portion *p, const PortionCall *call)
+/* The first instant of all stretches; INT64_MAX: they never are. */
+static int64_t
+first_of_all(Portions *ps, const Portion *p, const PortionCall *call)
 {
 	Outlook		o;
 	int64_t		end_ns;
 	int64_t		at_ns;
-	int64_t		ample_ns = holds_reserve_ns(call);
 
-	ps->ample_ns = ample_ns > call->now_ns ? ample_ns : PORTION_UNKNOWN;
 	look(&o, ps, p, call);
 	for (;;)
 	{
 		end_ns = stretch_end(&o);
-		at_ns = first_ns(&o);
+		at_ns = o.fits_ns < end_ns ? first_ns(&o) : INT64_MAX;
 		if (at_ns < end_ns || end_ns == INT64_MAX)
-			break;
+			return at_ns;
 		pass(&o, end_ns);
 	}
+}
+
+/* See portion.h. */
+int64_t
+portion_wait(Portions *ps, const Portion *p, const PortionCall *call)
+{
+	int64_t		at_ns;
+	int64_t		ample_ns = holds_reserve_ns(call);
+
+	ps->ample_ns = ample_ns > call->now_ns ? ample_ns : PORTION_UNKNOWN;
+	at_ns = is_alone(ps, p, call)
+		? later(call->from_ns, fit_ns(call->meter, call->cost, call->n, call->leave))
+		: first_of_all(ps, p, call);
 	return at_ns == INT64_MAX ? BUCKET_NEVER
 		: at_ns > call->now_ns ? at_ns - call->now_ns : 0;
 }

@@ -38,4 +38,13 @@ wide_mul_div(wide a, int64_t b, int64_t c, int64_t *left)
 	return quotient;
 }
 
+/* (a + b - 1) / b for b > 0, towards zero: what a >= 0 is in units of b, rounded up. */
+static inline wide
+wide_div_up(wide a, int64_t b)
+{
+	if (a >= INT64_MIN && a <= INT64_MAX - b)
+		return ((int64_t) a + b - 1) / b;
+	return (a + b - 1) / b;
+}
+
 #endif							/* QUOTA_WIDE_H */
