@@ -128,6 +128,19 @@ SELECT * FROM audit(held(1000, NULL));
 SELECT * FROM audit(held(1000, 2000));
 SELECT * FROM audit($$DELETE FROM quota.ledger WHERE provider = 'stm' AND kind = 'grant'; $$ || held(600, 1000)) WHERE problem LIKE 'held%';
 SELECT * FROM audit($$SELECT quota_adjust('stm_a', 'stm', 'own', 5000); UPDATE quota.limits SET amount = 1 WHERE provider = 'stm'$$);
+-- one that was admitted from a grant that had expired, and one just before
+CREATE FUNCTION expired(later interval) RETURNS text LANGUAGE SQL AS $$
+	SELECT format($q$INSERT INTO quota.ledger (account, provider, limit_name, tenant, unit, kind, amount, charged_at, created_at, xid, expires_at)
+		SELECT account, provider, limit_name, tenant, unit, 'grant', -500, charged_at, created_at, pg_current_xact_id(), charged_at + '1 hour'
+		FROM quota.ledger WHERE kind = 'hold' AND limit_name = 'own' AND tenant = 'stm_b';
+	INSERT INTO quota.ledger (account, provider, limit_name, tenant, unit, kind, amount, held, permit, charged_at, created_at, xid, period_start, allowance)
+		SELECT account, provider, limit_name, tenant, unit, 'hold', 1200, 1200, 77, charged_at + %L::interval, created_at, pg_current_xact_id(), period_start, 1000
+		FROM quota.ledger WHERE kind = 'hold' AND limit_name = 'own' AND tenant = 'stm_b';
+	INSERT INTO quota.holds SELECT permit, tenant, provider, NULL, 1, created_at, 'infinity' FROM quota.ledger WHERE permit = 77$q$, later)
+$$;
+SELECT * FROM audit(expired('1 hour')) WHERE problem LIKE 'held%';
+SELECT * FROM audit(expired('59 min 59.999999 s')) WHERE problem LIKE 'held%';
+DROP FUNCTION expired;
 -- an entry that does not sum to zero
 SELECT * FROM audit(format($$ALTER TABLE quota.ledger DROP CONSTRAINT ledger_moves;
 	UPDATE quota.ledger SET held = 0 WHERE permit = %s AND kind = 'hold' AND limit_name = 'own'$$, :p));

@@ -67,6 +67,32 @@ SELECT quota_settle(:p, units => '{"credit": 60}');
 SELECT used, held, remaining FROM quota_balance('permit_a', 'permit');
 SELECT * FROM quota_audit();
 
+-- many in flight that end one after the other: when so many have ended is exact of up to
+-- 256 of them, and told at the latest of more, as if all had to
+INSERT INTO quota.providers (provider, safety) VALUES ('permit_many', 1);
+INSERT INTO quota.limits (provider, name, per, kind, amount, external, permit_lifetime) VALUES
+	('permit_many', 'flight', '{}', 'concurrency', 300, false, '1 minute');
+CREATE PROCEDURE take_many(k int) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..k LOOP
+		PERFORM quota_acquire('permit_a', 'permit_many');
+		PERFORM quota_clock_advance('1 ms');
+	END LOOP;
+END $$;
+SELECT quota_clock() AS began \gset
+CALL take_many(250);
+SELECT n, not_before - :'began' AS told FROM unnest('{51,52,299,300,301}'::int[]) n, quota_acquire('permit_a', 'permit_many', n => n);
+CALL take_many(50);
+SELECT n, not_before - :'began' >= '1 minute'::interval + n * interval '1 ms' - interval '1 ms' AS late_enough, not_before - :'began' <= '1 minute 299 ms' AS not_too_late
+FROM unnest('{1,2,255,299,300}'::int[]) n, quota_acquire('permit_a', 'permit_many', n => n);
+-- one that was extended ends last
+SELECT max(permit) AS p FROM quota.stat_permits WHERE provider = 'permit_many' \gset
+SELECT quota_extend(:p, '1 minute');
+SELECT not_before - :'began' AS told FROM quota_acquire('permit_a', 'permit_many', n => 300);
+SELECT quota_clock_set(:'began'::timestamptz + '2 minutes');
+SELECT admitted FROM quota_acquire('permit_a', 'permit_many', n => 300);
+DROP PROCEDURE take_many;
+
 -- a call that has nothing to settle
 SELECT quota_settle(NULL);
 SELECT quota_release(NULL);

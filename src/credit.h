@@ -77,8 +77,6 @@ extern void ledger_fold_done(uint32 database_slot, const LedgerWalks *reached);
 
 /* Writes rows of grants that have expired by the horizon.  True: there are more. */
 extern bool ledger_expire(LedgerWalks *walks, const LedgerHorizon *horizon);
-/* When the next one expires that may need one; DT_NOEND. */
-extern TimestampTz ledger_expires_next(const LedgerWalks *walks);
 
 /* ---- credit_counter.c ---- */
 

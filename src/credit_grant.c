@@ -328,7 +328,8 @@ report(GrantOutcome outcome, const LedgerEntry *entry, TimestampTz until_us,
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("argument \"expires_at\" is not in the future"),
-					 errdetail("It is %s.", timestamptz_to_str(until_us))));
+					 errdetail("It is %s.", timestamptz_to_str(until_us)),
+					 errhint("Pass a later instant, or leave it out for a grant that ends with the period.")));
 			break;
 		case GRANT_TOO_LONG:
 			ereport(ERROR,

@@ -8,6 +8,7 @@
 #include "args.h"
 #include "error.h"
 #include "once.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(quota_refund);
@@ -52,12 +53,16 @@ refundable(RowTable *ledger, int64 permit)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("permit %lld is open", (long long) permit),
+				 errdetail("Its credits are held since %s and not spent yet.",
+						   timestamptz_to_str(row.created_at)),
 				 errhint("Settle it with quota_settle() first.")));
 	if (ledger_of_permit(ledger, permit) == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no credits were spent by permit %lld",
-						(long long) permit)));
+						(long long) permit),
+				 errdetail("Table quota.ledger has no entries of it."),
+				 errhint("Pass the permit of a call that has drawn on an allowance.")));
 	if (!ledger_lock_permit(ledger, permit))
 		quota_error_permit_busy(permit);
 	/* read again what the lock now protects */
@@ -77,7 +82,8 @@ refund_account(RowTable *ledger, LedgerEntry *sum, int64 amount,
 				 errmsg("cannot refund more than was spent"),
 				 errdetail("Of limit \"%s\" permit %lld has %lld left to refund.",
 						   sum->limit_name, (long long) sum->permit,
-						   (long long) sum->amount)));
+						   (long long) sum->amount),
+				 errhint("Pass no more than that, or null for all that is left.")));
 	if (amount == 0)
 		amount = sum->amount;
 	if (amount <= 0)
@@ -92,6 +98,24 @@ refund_account(RowTable *ledger, LedgerEntry *sum, int64 amount,
 	credit_fold_soon();
 }
 
+/* The units that the permit spent, for people to read. */
+static const char *
+list_units(const List *sums)
+{
+	StringInfoData list;
+	ListCell   *cell;
+
+	initStringInfo(&list);
+	foreach(cell, sums)
+	{
+		const char *unit = quote_literal_cstr(((LedgerEntry *) lfirst(cell))->unit);
+
+		if (strstr(list.data, unit) == NULL)
+			appendStringInfo(&list, "%s%s", list.len > 0 ? ", " : "", unit);
+	}
+	return list.data;
+}
+
 /* 42704 for a unit of which the permit spent nothing. */
 static void
 check_unit(const List *sums, int64 permit, const char *unit)
@@ -104,7 +128,9 @@ check_unit(const List *sums, int64 permit, const char *unit)
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("permit %lld spent no credits of unit \"%s\"",
-					(long long) permit, unit)));
+					(long long) permit, unit),
+			 errdetail("It spent units %s.", list_units(sums)),
+			 errhint("Name one of these, or none.")));
 }
 
 /* An amount means something only for one unit. */
@@ -122,7 +148,8 @@ check_one_unit(const List *sums)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("argument \"unit\" is needed"),
-					 errdetail("The permit spent several units.")));
+					 errdetail("The permit spent units %s.", list_units(sums)),
+					 errhint("Say of which of these the amount is.")));
 		unit = sum->unit;
 	}
 }

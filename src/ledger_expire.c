@@ -170,32 +170,3 @@ ledger_expire(LedgerWalks *walks, const LedgerHorizon *horizon)
 	SPI_finish();
 	return more;
 }
-
-/* See credit.h. */
-TimestampTz
-ledger_expires_next(const LedgerWalks *walks)
-{
-	Oid			types[] = {TIMESTAMPTZOID, INT8OID};
-	Datum		values[] = {TimestampTzGetDatum(walks->expired_us),
-	Int64GetDatum(walks->expired_id)};
-	QuotaOwner	caller = quota_become_owner();
-	TimestampTz next = DT_NOEND;
-
-	SPI_connect();
-	if (SPI_execute_with_args("SELECT expires_at FROM quota.ledger"
-							  " WHERE expires_at OPERATOR(pg_catalog.>=) $1"
-							  " AND ROW(expires_at, id) OPERATOR(pg_catalog.>) ROW($1, $2)"
-							  " ORDER BY expires_at LIMIT 1", 2, types, values,
-							  NULL, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read quota.ledger");
-	if (SPI_processed > 0)
-	{
-		bool		isnull;
-
-		next = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0],
-												 SPI_tuptable->tupdesc, 1, &isnull));
-	}
-	SPI_finish();
-	quota_become_caller(caller);
-	return next;
-}

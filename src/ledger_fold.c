@@ -385,31 +385,42 @@ wanted_at(TimestampTz at)
 							 Min(at - now_us, MAX_WAIT_US) * QUOTA_NS_PER_US);
 }
 
-/* When the next period ends that is not closed; DT_NOEND. */
+/* The instant that a query finds, which has these arguments; DT_NOEND = none. */
 static TimestampTz
-next_end(const Walk *walk)
+find_instant(const char *query, int n, Oid *types, Datum *values)
 {
-	Oid			types[] = {TIMESTAMPTZOID};
-	Datum		values[] = {TimestampTzGetDatum(walk->walks->closed_us)};
 	QuotaOwner	caller = quota_become_owner();
-	TimestampTz end = DT_NOEND;
+	TimestampTz at = DT_NOEND;
+	bool		isnull;
 
 	SPI_connect();
-	if (SPI_execute_with_args("SELECT period_end FROM quota.ledger_folds"
-							  " WHERE period_end OPERATOR(pg_catalog.>=) $1"
-							  " ORDER BY period_end LIMIT 1", 1, types, values,
-							  NULL, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read quota.ledger_folds");
+	if (SPI_execute_with_args(query, n, types, values, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not find out what is over next");
 	if (SPI_processed > 0)
-	{
-		bool		isnull;
-
-		end = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0],
-												SPI_tuptable->tupdesc, 1, &isnull));
-	}
+		at = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0],
+											   SPI_tuptable->tupdesc, 1, &isnull));
 	SPI_finish();
 	quota_become_caller(caller);
-	return end;
+	return at;
+}
+
+/* When the next period ends that is not closed, or grant expires that may need a row. */
+static TimestampTz
+next_over(const LedgerWalks *walks)
+{
+	Oid			types[] = {TIMESTAMPTZOID, INT8OID};
+	Datum		ends[] = {TimestampTzGetDatum(walks->closed_us)};
+	Datum		expires[] = {TimestampTzGetDatum(walks->expired_us),
+	Int64GetDatum(walks->expired_id)};
+	TimestampTz end = find_instant("SELECT period_end FROM quota.ledger_folds"
+								   " WHERE period_end OPERATOR(pg_catalog.>=) $1"
+								   " ORDER BY period_end LIMIT 1", 1, types, ends);
+	TimestampTz expiry = find_instant("SELECT expires_at FROM quota.ledger"
+									  " WHERE expires_at OPERATOR(pg_catalog.>=) $1"
+									  " AND ROW(expires_at, id) OPERATOR(pg_catalog.>) ROW($1, $2)"
+									  " ORDER BY expires_at LIMIT 1", 2, types, expires);
+
+	return Min(end, expiry);
 }
 
 /* See ledger.h. */
@@ -447,5 +458,5 @@ ledger_fold(uint32 database_slot, LedgerWalks *reached)
 	if (walk.more)
 		return quota_now_ns();
 	return Min(walk.waits ? quota_now_ns() + LEDGER_FOLD_NS : QUOTA_NEVER,
-			   wanted_at(Min(next_end(&walk), ledger_expires_next(reached))));
+			   wanted_at(next_over(reached)));
 }

@@ -24,8 +24,8 @@ error_too_many(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("an account has too many grants that expire in one period"),
-			 errdetail("At most %d are possible.", EXPIRING_MAX),
-			 errhint("Remove what was inserted into quota.ledger by hand.")));
+			 errdetail("Entries in quota.ledger give it more than %d of them.", EXPIRING_MAX),
+			 errhint("quota_grant() gives no more: restore the entries of the dump and no others.")));
 }
 
 /* Reads the grants. */

@@ -103,16 +103,25 @@ permit_bucket_init(QuotaBucket *bucket)
 
 /* ---- parts ---- */
 
-/* Orders a part that is in flight or held in its bucket. */
+/* See permit.h. */
+void
+permit_order_part(QuotaPart *part)
+{
+	QuotaBucket *b = &quota_buckets[part->bucket];
+	int64		end_ns = quota_permits[part->permit].expires_ns;
+
+	b->last_end_ns = pairingheap_is_empty(&b->parts) ? end_ns : Max(b->last_end_ns, end_ns);
+	pairingheap_add(&b->parts, &part->node);
+}
+
+/* The part is in flight or held, if its bucket counts such. */
 void
 permit_link_part(QuotaPart *part)
 {
-	QuotaBucket *b = &quota_buckets[part->bucket];
-
 	if (quota_is_rate(part->kind) || part->shadow)
 		return;
 	part->linked = true;
-	pairingheap_add(&b->parts, &part->node);
+	permit_order_part(part);
 }
 
 /* The part is no longer in flight, or no longer held. */
@@ -436,8 +445,10 @@ permit_add_part(uint32 permit, const QuotaTerm *term, uint32 bucket,
 		b->shadow_used += amount;
 	else if (b->kind == QUOTA_CONCURRENCY)
 		b->used += amount;
+	/* a grant must not expire between the decision's look and the charge */
 	if (b->kind == QUOTA_ALLOWANCE)
-		part->charged_us = credit_instant(b, quota_wall_us());
+		part->charged_us = credit_instant(b, b->grants != QUOTA_NO_INDEX ? b->seen_us
+										  : quota_wall_us());
 	part->period_us = b->period_start_us;
 	if (permit_is_credit(part))
 	{

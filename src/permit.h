@@ -22,8 +22,8 @@ extern void permit_bucket_expire(uint32 bucket, int64 now_ns);
 extern void permit_bucket_roll(uint32 bucket);
 extern int64 permit_bucket_first_end(const QuotaBucket *bucket);
 /*
- * When so many units in flight have ended, at the latest: exact of up to 256 parts;
- * QUOTA_NEVER when there are less.
+ * When so many units in flight of a concurrency bucket have ended, at the latest: exact
+ * of up to 256 parts; QUOTA_NEVER when there are less.
  */
 extern int64 permit_bucket_end_of(const QuotaBucket *bucket, int64 units);
 
@@ -218,6 +218,8 @@ extern int64 permit_new_id(uint32 index);
 extern void permit_start(uint32 index, int64 id, QuotaPermitState state,
 						 uint32 slot, uint32 tenant, int64 now_ns,
 						 int64 lifetime_ns);
+/* Orders a part that is in flight or held in its bucket by the end of its permit. */
+extern void permit_order_part(QuotaPart *part);
 extern void permit_link_part(QuotaPart *part);
 
 #endif							/* QUOTA_PERMIT_H */

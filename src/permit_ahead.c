@@ -3,9 +3,10 @@
  *		When permits in flight will have ended that nobody settles before.
  *
  * A bucket has its parts in a heap of which only the first to end is known; when
- * several must end, the parts are walked.  Any of them that are enough will have ended
- * when the last of them has, so the walk may stop as soon as it has seen LOOK_MOST and
- * enough of them: what it says then is that at the latest.
+ * several must end, the parts are walked, but no more than LOOK_MOST of them: others
+ * wait for the lock.  Any of them that are enough will have ended when the last of them
+ * has, so what those seen say is so at the latest.  If they are not enough, all will
+ * have ended by last_end_ns.
  */
 #include "permit.h"
 
@@ -66,23 +67,20 @@ permit_bucket_end_of(const QuotaBucket *bucket, int64 units)
 	End			ends[LOOK_MOST];
 	int			n = 0;
 	int64		seen = 0;
-	int64		last_ns = PG_INT64_MIN;
 
+	if (bucket->used < units)
+		return QUOTA_NEVER;
 	for (const pairingheap_node *node = bucket->parts.ph_root;
-		 node != NULL && (n < LOOK_MOST || seen < units); node = next_node(node))
+		 node != NULL && n < LOOK_MOST; node = next_node(node))
 	{
 		const QuotaPart *part = pairingheap_const_container(QuotaPart, node, node);
 		End			end = {quota_permits[part->permit].expires_ns, part->amount};
 
 		seen += end.units;
-		last_ns = Max(last_ns, end.at_ns);
-		if (n < LOOK_MOST)
-			ends[n++] = end;
+		ends[n++] = end;
 		/* it is the first to end */
 		if (node == bucket->parts.ph_root && end.units >= units)
 			return end.at_ns;
 	}
-	if (seen < units)
-		return QUOTA_NEVER;
-	return Min(last_ns, enough_ended(ends, n, units));
+	return seen < units ? bucket->last_end_ns : enough_ended(ends, n, units);
 }

@@ -283,8 +283,7 @@ permit_move_end(QuotaPermit *p, int64 expires_ns)
 	pairingheap_add(&quota_slots[p->owner].permits, &p->node);
 	for (int i = 0; i < p->nparts; i++)
 		if (linked[i])
-			pairingheap_add(&quota_buckets[p->parts[i].bucket].parts,
-							&p->parts[i].node);
+			permit_order_part(&p->parts[i]);
 }
 
 /* See permit.h. */

@@ -156,7 +156,8 @@ typedef struct QuotaBucket
 	int64		overdue;		/* of these units that are known to stay spent */
 	int64		giving;			/* allowance: units that open transactions
 								 * give when they commit */
-	pairingheap parts;			/* permit parts by expiry, not of rates */
+	pairingheap parts;			/* permit parts by expiry, not of rates; */
+	int64		last_end_ns;	/* none of them ends later */
 	int64		period_start_us;	/* allowance: [start, end) */
 	int64		period_end_us;
 	/* allowance: holds that were lost and return; see credit_lapse.c */

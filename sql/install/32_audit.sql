@@ -97,8 +97,8 @@ AS $$
 	-- may go below, holds may not; what returns if it is lost may have returned already
 	SELECT 'held more than available', t.provider, t.limit_name, t.tenant, NULL,
 		'holds of the period that starts at ' OPERATOR(pg_catalog.||) t.period_start
-			OPERATOR(pg_catalog.||) ', less what was given', t.allowance,
-		(t.held OPERATOR(pg_catalog.+) g.given)::bigint
+			OPERATOR(pg_catalog.||) ', less what was given and not gone by the last of them', t.allowance,
+		(t.held OPERATOR(pg_catalog.+) g.given OPERATOR(pg_catalog.+) x.gone)::bigint
 	FROM taken AS t
 	LEFT JOIN returning_holds AS r
 		ON r.account OPERATOR(pg_catalog.=) t.account
@@ -110,7 +110,12 @@ AS $$
 			AND (l.charged_at OPERATOR(pg_catalog.<=) t.until
 				OR l.charged_at OPERATOR(pg_catalog.<) t.next_start)
 			AND l.amount OPERATOR(pg_catalog.<) 0) AS g
-	WHERE (t.held OPERATOR(pg_catalog.+) g.given OPERATOR(pg_catalog.-) coalesce(r.held, 0))
+	CROSS JOIN LATERAL (
+		SELECT coalesce(pg_catalog.sum(e.unspent), 0) AS gone
+		FROM quota.account_grants(t.account, t.period_start,
+			t.until OPERATOR(pg_catalog.+) '1 microsecond'::interval, NULL) AS e
+		WHERE e.expires_at OPERATOR(pg_catalog.<=) t.until) AS x
+	WHERE (t.held OPERATOR(pg_catalog.+) g.given OPERATOR(pg_catalog.+) x.gone OPERATOR(pg_catalog.-) coalesce(r.held, 0))
 		OPERATOR(pg_catalog.>) t.allowance
 	UNION ALL
 	SELECT 'entry moves wrongly', l.provider, l.limit_name, l.tenant, l.permit,
