@@ -375,7 +375,6 @@ bool
 row_at(RowTable *table, ItemPointerData tid, int64 id, TupleTableSlot *slot)
 {
 	SnapshotData snapshot;
-	bool		isnull;
 
 	/* nobody makes the table shorter while we have it open */
 	if (table->nblocks == 0)
@@ -386,10 +385,12 @@ row_at(RowTable *table, ItemPointerData tid, int64 id, TupleTableSlot *slot)
 	ExecClearTuple(slot);		/* its page may be the same */
 	make_room(table, ItemPointerGetBlockNumber(&tid));
 	InitDirtySnapshot(snapshot);
-	return table_tuple_fetch_row_version(table->relation, &tid, &snapshot, slot) &&
-		!TransactionIdIsValid(snapshot.xmin) &&
-		!TransactionIdIsValid(snapshot.xmax) &&
-		DatumGetInt64(slot_getattr(slot, 1, &isnull)) == id;
+	if (!table_tuple_fetch_row_version(table->relation, &tid, &snapshot, slot) ||
+		TransactionIdIsValid(snapshot.xmin) ||
+		TransactionIdIsValid(snapshot.xmax))
+		return false;
+	slot_getallattrs(slot);		/* once is cheaper than one by one */
+	return DatumGetInt64(slot->tts_values[0]) == id;
 }
 
 /* See rows.h. */
@@ -440,6 +441,7 @@ row_lock(RowTable *table, TupleTableSlot *slot)
 							 LockWaitSkip, 0, &failure))
 	{
 		case TM_Ok:
+			slot_getallattrs(slot);
 			return ROW_LOCKED;
 		case TM_WouldBlock:
 			return is_being_changed(slot) ? ROW_CHANGED : ROW_BUSY;
