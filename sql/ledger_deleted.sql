@@ -88,6 +88,24 @@ DELETE FROM quota.limits WHERE provider = 'del';
 CALL make_again('per = ''{}''');
 SELECT * FROM balances();
 SELECT * FROM quota_audit();
+-- each account stays whose it was, of the tenant or of all, whatever the limit is kept by
+SELECT permit AS p FROM quota_hold('del_a', 'del', 'credit', 40) \gset
+SELECT quota_settle(:p);
+CALL await($$EXISTS (SELECT FROM quota.ledger_accounts WHERE provider = 'del' AND tenant IS NULL)$$);
+CREATE VIEW periods AS SELECT tenant, period_start::date, opening, spent, closing, closed
+	FROM quota.statement_periods WHERE provider = 'del' AND period_start >= '2027-04-01' ORDER BY tenant, period_start;
+SELECT * FROM periods;
+UPDATE quota.limits SET per = '{user}', amount = 77 WHERE provider = 'del';
+SELECT * FROM periods;
+UPDATE quota.limits SET per = '{tenant}' WHERE provider = 'del';
+SELECT quota_clock_set('2027-05-01 00:00:00+00');
+SELECT quota_adjust('del_a', 'del', 'own', 1, 'the tenant''s');
+UPDATE quota.limits SET per = '{}' WHERE provider = 'del';
+SELECT quota_adjust('del_a', 'del', 'own', 1, 'that of all');
+CALL await($$count(*) = 2 FROM quota.ledger_periods WHERE provider = 'del' AND period_start = '2027-04-01'$$);
+SELECT * FROM periods;
+SELECT * FROM quota_audit();
+DROP VIEW periods;
 
 DELETE FROM quota.limits WHERE provider = 'del';
 DROP TABLE kept;

@@ -231,7 +231,18 @@ typedef struct LedgerAccount
 	const char *tenant;
 } LedgerAccount;
 
-/* Sees to it that the account has a row; per_tenant: it is that tenant's. */
+/*
+ * The id of an account that is told by nothing but the limit and perhaps the tenant is
+ * that of all tenants, or of this one.
+ */
+extern bool ledger_account_is_shared(const LedgerAccount *account);
+extern bool ledger_account_is_own(const LedgerAccount *account);
+/*
+ * Whose the account is, NULL = tenants share it: of one that is told by other names as
+ * well as its limit has it now.
+ */
+extern const char *ledger_account_tenant(const LedgerAccount *account, bool per_tenant);
+/* Sees to it that the account has a row. */
 extern void ledger_account_known(const LedgerAccount *account, bool per_tenant);
 
 /* ---- hold_row.c ---- */

@@ -8,6 +8,7 @@
  */
 #include "ledger.h"
 
+#include "policy_plan.h"
 #include "row_write.h"
 #include "utils/fmgroids.h"
 #include "utils/uuid.h"
@@ -30,6 +31,39 @@ is_known(RowTable *accounts, const uint8 *account)
 	return known;
 }
 
+/* The id is that of the limit's account of this tenant, NULL = of all. */
+static bool
+is_of(const LedgerAccount *account, const char *tenant)
+{
+	uint8		id[QUOTA_ACCOUNT_LEN];
+
+	policy_account(account->provider, account->limit_name, tenant, id);
+	return memcmp(id, account->id, QUOTA_ACCOUNT_LEN) == 0;
+}
+
+/* See ledger.h. */
+bool
+ledger_account_is_shared(const LedgerAccount *account)
+{
+	return is_of(account, NULL);
+}
+
+/* See ledger.h. */
+bool
+ledger_account_is_own(const LedgerAccount *account)
+{
+	return is_of(account, account->tenant);
+}
+
+/* See ledger.h. */
+const char *
+ledger_account_tenant(const LedgerAccount *account, bool per_tenant)
+{
+	if (ledger_account_is_shared(account))
+		return NULL;
+	return per_tenant || ledger_account_is_own(account) ? account->tenant : NULL;
+}
+
 /* See ledger.h. */
 void
 ledger_account_known(const LedgerAccount *account, bool per_tenant)
@@ -43,7 +77,7 @@ ledger_account_known(const LedgerAccount *account, bool per_tenant)
 		row_set(&row, ACCOUNTS_ACCOUNT, PointerGetDatum(account->id));
 		row_set_text(&row, ACCOUNTS_PROVIDER, account->provider);
 		row_set_text(&row, ACCOUNTS_LIMIT_NAME, account->limit_name);
-		row_set_text(&row, ACCOUNTS_TENANT, per_tenant ? account->tenant : NULL);
+		row_set_text(&row, ACCOUNTS_TENANT, ledger_account_tenant(account, per_tenant));
 		row_insert(accounts, &row);
 	}
 	row_close(accounts);

@@ -75,13 +75,43 @@ any_entry(const uint8 *account)
 	return entry;
 }
 
+/* The account of an entry, as that has it. */
+static LedgerAccount
+account_of(const LedgerEntry *entry)
+{
+	LedgerAccount account = {.provider = entry->provider,
+	.limit_name = entry->limit_name,.tenant = entry->tenant};
+
+	memcpy(account.id, entry->account, QUOTA_ACCOUNT_LEN);
+	return account;
+}
+
+/*
+ * The term is of the limit that the account is of, and kept by the same words.  Of
+ * accounts that users and the like tell apart any will do.
+ */
+static bool
+is_of_account(const QuotaTerm *term, const LedgerAccount *account)
+{
+	LedgerAccount other = *account;
+
+	if (term->kind != QUOTA_ALLOWANCE || strcmp(term->name, account->limit_name) != 0)
+		return false;
+	memcpy(other.id, term->account, QUOTA_ACCOUNT_LEN);
+	if (memcmp(other.id, account->id, QUOTA_ACCOUNT_LEN) == 0)
+		return true;
+	return !ledger_account_is_shared(account) && !ledger_account_is_own(account) &&
+		!ledger_account_is_shared(&other) && !ledger_account_is_own(&other);
+}
+
 /*
  * What the limit of an entry allows the tenant that it names, now.  False when no
- * call of that tenant meets it.
+ * call of that tenant meets it, or other accounts of it since its "per" has changed.
  */
 static bool
 find_amount(const LedgerEntry *entry, const CreditLimit *limit, int64 *amount)
 {
+	const LedgerAccount account = account_of(entry);
 	List	   *providers = entry->provider ? list_make1((void *) entry->provider) :
 		credit_providers();
 	ListCell   *cell;
@@ -98,9 +128,8 @@ find_amount(const LedgerEntry *entry, const CreditLimit *limit, int64 *amount)
 			const QuotaTerm *term = &plan->terms[i];
 
 			*amount = term->capacity;
-			if (term->kind == QUOTA_ALLOWANCE &&
-				(term->slot == plan->slot) == (entry->provider != NULL) &&
-				strcmp(term->name, entry->limit_name) == 0)
+			if ((term->slot == plan->slot) == (entry->provider != NULL) &&
+				is_of_account(term, &account))
 				return true;
 		}
 	}
@@ -117,6 +146,7 @@ insert_period(RowTable *periods, const LedgerEntry *entry,
 	bool		open = false;
 	LedgerSum	sum = ledger_sum(entry->account, period->start, period->end,
 								 horizon->xid, &open);
+	const LedgerAccount account = account_of(entry);
 	LedgerGrants *grants = ledger_grants(entry->account, period->start, period->end,
 										 horizon->xid);
 	int64		amount;
@@ -126,7 +156,7 @@ insert_period(RowTable *periods, const LedgerEntry *entry,
 	row_set(&row, PERIODS_END, TimestampTzGetDatum(period->end));
 	row_set_text(&row, PERIODS_PROVIDER, entry->provider);
 	row_set_text(&row, PERIODS_LIMIT_NAME, entry->limit_name);
-	row_set_text(&row, PERIODS_TENANT, limit->per_tenant ? entry->tenant : NULL);
+	row_set_text(&row, PERIODS_TENANT, ledger_account_tenant(&account, limit->per_tenant));
 	row_set_text(&row, PERIODS_UNIT, entry->unit);
 	if (find_amount(entry, limit, &amount))
 		row_set(&row, PERIODS_AMOUNT, Int64GetDatum(amount));

@@ -52,6 +52,16 @@ make_label(int per, const char *const values[N_PER], char *out)
 
 /* See policy_plan.h. */
 void
+policy_account(const char *provider, const char *limit_name, const char *tenant,
+			   uint8 *id)
+{
+	const char *parts[2 + N_PER] = {provider, limit_name, tenant};
+
+	quota_stable_hash(QUOTA_SPACE_ACCOUNT, lengthof(parts), parts, id);
+}
+
+/* See policy_plan.h. */
+void
 policy_identify(QuotaTerm *t, const QuotaCall *call, Oid extension,
 				const char *provider, char *label)
 {

@@ -64,6 +64,12 @@ extern void policy_fill_portions(QuotaTerm *term, const PolicySource *source,
  */
 extern void policy_identify(QuotaTerm *term, const QuotaCall *call, Oid extension,
 							const char *provider, char *label);
+/*
+ * The id of the account of an allowance kept by tenant, or, NULL, by nothing; provider
+ * NULL = the limit has none.
+ */
+extern void policy_account(const char *provider, const char *limit_name,
+						   const char *tenant, uint8 *id);
 
 /* What a call names beside what its plan is kept by: ConfigPer bits. */
 #define POLICY_NAMED (PER_USER | PER_CONNECTION | PER_RESOURCE)
