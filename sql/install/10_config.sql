@@ -280,7 +280,7 @@ CREATE TABLE quota.limits (
 		AND pg_catalog.scale(pg_catalog.trim_scale(adaptive_step)) OPERATOR(pg_catalog.<=) 3)
 ) USING heap;
 ALTER TABLE quota.limits REPLICA IDENTITY FULL;
-COMMENT ON TABLE quota.limits IS 'Limits: a call is admitted when every limit that matches it has room. Deleting an allowance is refused while a hold of it is open (55000; one of a transaction that has not committed is not in the way). Its entries stay, and the same limit (provider, name and per), inserted again, goes on with what was spent and granted in its current period.';
+COMMENT ON TABLE quota.limits IS 'Limits: a call is admitted when every limit that matches it has room. Deleting an allowance is refused while a hold of it is open (55000; one of another transaction that has not committed is not in the way). Its entries stay, and the same limit (provider, name and per), inserted again, goes on with what was spent and granted in its current period.';
 COMMENT ON INDEX quota.limits_key IS 'A provider has one limit of a name, and so have all limits without a provider together.';
 COMMENT ON COLUMN quota.limits.provider IS 'Calls to this provider; NULL = the limit counts calls to all providers together, or to those of account.';
 COMMENT ON COLUMN quota.limits.name IS 'Name of the limit. Limits without a provider have different names, whatever their accounts: provider NULL and the name say which one is meant in quota.tier_limits, quota.tenant_limits, quota.ledger and quota_grant.';

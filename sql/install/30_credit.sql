@@ -74,7 +74,7 @@ COMMENT ON COLUMN quota.ledger.provider IS 'Provider of the limit; NULL for a li
 COMMENT ON COLUMN quota.ledger.limit_name IS 'Name of the limit in quota.limits.';
 COMMENT ON COLUMN quota.ledger.tenant IS 'Whose call it was, also where tenants share the allowance; NULL for entries by hand that name no tenant.';
 COMMENT ON COLUMN quota.ledger.unit IS 'Unit of amount.';
-COMMENT ON COLUMN quota.ledger.kind IS 'What the entry moves. hold: the estimate of an admitted call, or of several, from available to held. release: those of them that were never made, from held to available. settle: all that was held, what the call used to spent and the rest to available; what it used beyond the hold from available to spent. expire: the same for a call that nobody settled in time. late: what such a call used, as it was settled all the same, less what it stayed charged when it expired; between available and spent. refund: given back after settling, from spent to available. grant: from granted to available. adjust: from available to adjusted, or back.';
+COMMENT ON COLUMN quota.ledger.kind IS 'What the entry moves. hold: the estimate of an admitted call, or of several, from available to held. release: those of them that were never made, while others of the permit go on, from held to available. settle: all that was held (reason "not billed" when it all comes back), what the call used to spent and the rest to available; what it used beyond the hold from available to spent. expire: the same for a call that nobody settled in time. late: what such a call used, as it was settled all the same, less what it stayed charged when it expired; between available and spent. refund: given back after settling, from spent to available. grant: from granted to available. adjust: from available to adjusted, or back.';
 COMMENT ON COLUMN quota.ledger.amount IS 'Units by which what is used of the allowance changes, holds included; positive = less is available, negative = more. Of settle and expire: what was used less what was held, 0 when the estimate was right.';
 COMMENT ON COLUMN quota.ledger.held IS 'Units by which what open holds hold changes. The side that is neither available nor held gains amount - held, so every entry sums to zero.';
 COMMENT ON COLUMN quota.ledger.xid IS 'Transaction that wrote the entry. Entries of an account are in order by xid, then id: final for those whose transaction is older than all that are open, as no more can come before them. Entries that are restored have that of the restore.';
@@ -86,7 +86,7 @@ COMMENT ON COLUMN quota.ledger.permit IS 'Permit of the call; all its entries ha
 COMMENT ON COLUMN quota.ledger.job IS 'Job the call was made for.';
 COMMENT ON COLUMN quota.ledger.charged_at IS 'Decides the period the entry counts in: the one that contains this instant by the limit''s calendar. Entries that refer to a hold have that of the hold.';
 COMMENT ON COLUMN quota.ledger.created_at IS 'When the entry was written; of a release, when the hold was.';
-COMMENT ON COLUMN quota.ledger.reason IS 'Free text of who wrote it.';
+COMMENT ON COLUMN quota.ledger.reason IS 'Free text of who wrote it; of quota itself "not billed".';
 
 CREATE TABLE quota.holds (
 	permit bigint PRIMARY KEY,
