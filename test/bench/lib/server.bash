@@ -121,7 +121,7 @@ describe() {
 	local name
 	printf 'processor\t%s, %d of them\n' "$(sed -n 's/^model name[^:]*: //p;T;q' /proc/cpuinfo)" "$(nproc)"
 	printf 'memory\t%d GB\n' "$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo)"
-	printf 'kernel\t%s\n' "$(uname -sr)"
+	printf 'kernel\t%s\n' "$(uname -sr | sed 's/-.*//')"
 	printf 'file system\t%s\n' "$(stat -f -c %T "$work")"
 	printf 'load at the start\t%s\n' "$(cut -d ' ' -f 1 /proc/loadavg)"
 	printf 'date\t%s\n' "$(date -u +%Y-%m-%d)"
