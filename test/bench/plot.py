@@ -66,7 +66,7 @@ def bars(comparison):
     return picture(left + room + 150, 52 + len(kinds) * step, parts)
 
 
-PEERS = ('SELECT', 'row lock', 'Redis', 'rate-limiter', 'plain', 'graphile', 'pg-boss', 'balance in', 'without', 'two durable')
+PEERS = ('SELECT', 'row lock', 'Redis', 'rate-limiter', 'plain', 'graphile', 'pg-boss', 'balance in', 'without', 'two durable', 'each row')
 
 
 def is_peer(label):

@@ -9,8 +9,9 @@ usage: report.py WORK table COMPARISON     as text
 WORK has what lib/compare.bash writes, fields separated by tabs: about (name, value),
 comparisons (name, title, unit), results (comparison, number and label of a kind,
 round, and the numbers of NUMBERS separated by blanks), targets (name, comparison,
-label of what should reach, labels it is measured against, least ratio), facts (what,
-which, value, unit, "at most" or "at least", figure), refused (lines of text).
+label of what should reach, labels it is measured against, least ratio, labels of what
+bounds it and of what that is measured against), facts (what, which, value, unit, "at
+most" or "at least", figure), refused (lines of text).
 """
 import csv
 import json
@@ -70,9 +71,10 @@ class Comparison:
 
 
 class Target:
-    """What a kind should reach: so many times another one, or a rate."""
+    """What a kind should reach: so many times another one, or a rate; and how far anything
+    could come, as another kind shows that does only what cannot be avoided."""
 
-    def __init__(self, comparison, name, label, others, least):
+    def __init__(self, comparison, name, label, others, least, bound='', bound_other=''):
         self.name, self.least, self.rate = name, float(least), others == ''
         kind = comparison.kind(label)
         if self.rate:
@@ -83,6 +85,8 @@ class Target:
             self.values, self.other = min(against, key=lambda a: median(a[0]))
         self.value = median(self.values)
         self.reached = self.value >= self.least
+        self.bound_by = f'{bound} against {bound_other}' if bound_other else bound
+        self.bound_values = comparison.kind(bound).ratios(comparison.kind(bound_other or self.other)) if bound else []
 
 
 class Fact:
@@ -104,8 +108,8 @@ class Run:
                 kinds.append(Kind(None))
             kinds[int(number) - 1].label = label
             kinds[int(number) - 1].add(int(turn), numbers.split())
-        self.targets = [Target(self.comparisons[c], name, label, others, least)
-                        for name, c, label, others, least, *_ in read(work, 'targets')
+        self.targets = [Target(self.comparisons[c], name, label, others, least, *bound[:2])
+                        for name, c, label, others, least, *bound in read(work, 'targets')
                         if c in self.comparisons]
         self.facts = [Fact(*fields[:6]) for fields in read(work, 'facts')]
         self.refused = [' '.join(line) for line in read(work, 'refused')]
@@ -134,6 +138,10 @@ def spread(values):
 
 def verdict(target):
     return 'reached' if target.reached else 'not reached'
+
+
+def bound(target):
+    return f'{spread(target.bound_values)}, {target.bound_by}' if target.bound_by else ''
 
 
 def time(value):
@@ -170,6 +178,8 @@ def print_target(target):
     against = '' if target.rate else ' times'
     print(f'  {target.name}: {spread(target.values)}{against}, '
           f'at least {number(target.least)}: {verdict(target)}')
+    if target.bound_by:
+        print(f'    bound: {bound(target)}')
 
 
 def print_fact(fact):
@@ -195,15 +205,17 @@ def markdown_row(cells):
 
 
 def markdown_targets(run, out):
-    out.write('## Figures to reach\n\nMedians of ratios, and the least and the greatest of all rounds.\n\n')
+    out.write('## Figures to reach\n\nMedians of ratios, and the least and the greatest of all rounds. The bound is the '
+              'ratio of what does only what cannot be avoided, measured in the same rounds; of refusals, if they are decided '
+              'no cheaper than admissions.\n\n')
     out.write('![measured, of what is to be reached](targets.svg)\n\n')
-    out.write(markdown_row(['measure', 'to reach', 'measured', '']) + '|---|---|---|---|\n')
+    out.write(markdown_row(['measure', 'to reach', 'measured', '', 'bound']) + '|---|---|---|---|---|\n')
     for t in run.targets:
-        out.write(markdown_row([t.name, f'at least {number(t.least)}', spread(t.values), verdict(t)]))
+        out.write(markdown_row([t.name, f'at least {number(t.least)}', spread(t.values), verdict(t), bound(t)]))
     for f in run.facts:
         if f.figure is not None:
             out.write(markdown_row([f'{f.what}: {f.which}', f'{f.how} {number(f.figure)} {f.unit}',
-                                    f'{number(f.value)} {f.unit}', verdict(f)]))
+                                    f'{number(f.value)} {f.unit}', verdict(f), '']))
     for line in run.refused:
         out.write(f'\n{line}\n')
 
@@ -251,7 +263,8 @@ def as_json(run):
     return {
         'about': dict(line for line in run.about),
         'targets': [{'name': t.name, 'at_least': t.least, 'measured': t.value, 'values': t.values,
-                     'reached': t.reached} for t in run.targets],
+                     'reached': t.reached, 'bound': {'by': t.bound_by, 'values': t.bound_values} if t.bound_by else None}
+                    for t in run.targets],
         'facts': [{name: value for name, value in vars(f).items() if value not in ('', None)}
                   for f in run.facts],
         'comparisons': [{'name': c.name, 'title': c.title, 'unit': c.unit,

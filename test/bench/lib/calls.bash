@@ -142,7 +142,7 @@ part_calls() {
 		"limiter_sql 8=rate-limiter-flexible, its SQL" \
 		"redis open 1 8=Redis, 1 key" "redis open 3 8=Redis, 3 keys"
 	target "acquire, 3 limits, prepared, 8 clients, against SELECT 1" clients_8 \
-		"quota, 3 limits" "SELECT 1" 0.9
+		"quota, 3 limits" "SELECT 1" 0.9 "SELECT of the answer alone"
 	target "acquire, 3 limits, against the row-lock bucket, 8 clients" clients_8 \
 		"quota, 3 limits" "row lock, 1 row" 12
 	target "acquire, 3 limits, against Redis + Lua, 3 keys, 8 clients" clients_8 \
@@ -153,7 +153,8 @@ part_calls() {
 		"answer refused 8=SELECT of the answer alone, refused" \
 		"row_lock open 8=row lock, admitted" "row_lock closed 8=row lock, refused" \
 		"redis open 3 8=Redis, 3 keys, admitted" "redis closed 3 8=Redis, 3 keys, refused"
-	target "refusal against admission" refusals "quota, refused" "quota, admitted" 1
+	target "refusal against admission" refusals "quota, refused" "quota, admitted" 1 \
+		"SELECT of the answer alone, refused" "SELECT of the answer alone, admitted"
 }
 
 part_clients() {

@@ -88,9 +88,10 @@ compare() {
 }
 
 # "$1", of comparison $2: the kind labelled $3 should reach $5 times what $4 does
-# (several, separated by "|": the best of them).
+# (several, separated by "|": the best of them).  The bound, if there is one, is what kind
+# $6 does, which does nothing but what cannot be avoided, against $4 or, if given, $7.
 target() {
-	printf '%s\t' "$1" "$2" "$3" "$4" "$5" >>"$work/targets"
+	printf '%s\t' "$1" "$2" "$3" "$4" "$5" "${6:-}" "${7:-}" >>"$work/targets"
 	echo >>"$work/targets"
 	! grep -q "^$2	" "$work/comparisons" || report target "$1"
 }

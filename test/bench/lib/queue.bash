@@ -1,15 +1,23 @@
 # queue.bash - jobs claimed and completed, and loaded; sourced by ../run.
 # shellcheck shell=bash
 
-# Enqueue $3 jobs for $2 tenants into the database $1; the same, plain.
+# Enqueue $3 jobs for $2 tenants into the database $1; the same, plain; and rows that are
+# found by their number, from 1 on.
 load() { quietly sql -d "$1" -v tenants="$2" -v jobs="$3" -f $bench/load.sql; }
 plain_load() { quietly sql -d "$1" -v tenants="$2" -v jobs="$3" -f $bench/plain_load.sql; }
+row_load() {
+	quietly sql -d "$1" -c "TRUNCATE row_jobs RESTART IDENTITY"
+	quietly sql -d "$1" -c "INSERT INTO row_jobs (tenant, provider, endpoint, payload)
+		SELECT 'tenant ' || 1 + i % $2, 'open', 'search', jsonb_build_object('contact', i) FROM generate_series(1, $3) i" \
+		-c "ANALYZE row_jobs"
+}
 
 # $1 = database: jobs that are done, by what each queue has of them in the end (what
 # graphile-worker has done is gone)
 declare -A count_done=(
 	[quota.jobs]="SELECT count(*) FROM quota.jobs WHERE state = 'succeeded'"
 	[plain_jobs]="SELECT count(*) FROM plain_jobs WHERE state = 'succeeded'"
+	[row_jobs]="SELECT count(*) FROM row_jobs WHERE state = 'succeeded'"
 	[graphile]="SELECT -count(*) FROM graphile_worker._private_jobs"
 	[boss]="SELECT count(*) FROM pgboss.job WHERE state = 'completed' AND name = 'bench'"
 )
@@ -22,7 +30,7 @@ work() {
 	local database=$1 tenants=$2 script=$3 batch=$4 queue=$5 calls before
 	calls=$(((claims + batch - 1) / batch))
 	before=$(sql -d "$database" -c "${count_done[$queue]}")
-	pgbench -t $((calls + 1)) -D warm=0 -D tenants="$tenants" -f "$script.pgbench" "$database"
+	pgbench -t $((calls + 1)) -D warm=0 -D tenants="$tenants" -D calls="$calls" -D turn=0 -f "$script.pgbench" "$database"
 	same_work "$script" $((calls * clients * batch)) $(($(sql -d "$database" -c "${count_done[$queue]}") - before))
 	rate_of_others "$batch" "$calls"
 }
@@ -40,23 +48,25 @@ measure_commits() {
 	rate_of_others 1 "$claims"
 }
 
-# ... so many times as many, and in Node.js
-jobs_at_once() { echo $(($1 == 1 ? claims * clients : claims * clients * 4)); }
+# Jobs of a client in a measurement, $1 at a time: full batches
+jobs_of_client() { echo $(($1 == 1 ? claims : (claims * 4 + $1 - 1) / $1 * $1)); }
 measure_jobs() {
 	local script=$1 batch=$2 queue=$3 loader=$4 claims=$claims
-	"$loader" queue 10 "$(jobs_at_once "$batch")"
-	[ "$batch" = 1 ] || claims=$((claims * 4))
+	claims=$(jobs_of_client "$batch")
+	"$loader" queue 10 $((claims * clients))
 	work queue 10 "$script" "$batch" "$queue"
 }
 measure_quota() { measure_jobs "$bench/$1" "$2" quota.jobs load; }
 measure_plain() { measure_jobs "$bench/plain_$1" "$2" plain_jobs plain_load; }
+measure_rows() { measure_jobs "$bench/rows_$1" "$2" row_jobs row_load; }
 measure_graphile() { measure_jobs "$work/peers/graphile" 1 graphile graphile_load; }
 # a fifth one at a time, or it would take longer than all others together
 measure_boss() { claims=$(($2 == 1 ? claims / 5 : claims)) measure_jobs "$work/peers/$1" "$2" boss boss_load; }
+measure_node_commits() { node_client run commits queue "$clients" $((claims * clients)) 1; }
 measure_node() {
 	local queue=$1 batch=$2 loader=$3 jobs before measured kind=$1
 	[ "$queue" != quota.jobs ] || kind=jobs
-	jobs=$(jobs_at_once "$batch")
+	jobs=$(($(jobs_of_client "$batch") * clients))
 	"$loader" queue 10 $((2 * jobs))
 	before=$(sql -d queue -c "${count_done[$queue]}")
 	measured=$(node_client run "$kind" queue "$clients" "$jobs" "$batch")
@@ -90,22 +100,26 @@ need_queues() {
 }
 
 part_queue() {
-	local rounds=$job_rounds one="quota" plain="plain SKIP LOCKED queue"
+	local rounds=$job_rounds one="quota" plain="plain SKIP LOCKED queue" rows="each row updated twice, alone"
+	local commits="two durable commits alone" plain_one="plain SKIP LOCKED queue, one at a time"
 	need_queues
 	compare queue "jobs claimed and completed one at a time by $clients clients" jobs/s \
 		"quota one 1=$one" "plain one 1=$plain" \
 		"graphile=graphile-worker, its SQL" "boss boss 1=pg-boss, its SQL" \
-		"commits=two durable commits alone"
-	target "claim + complete against plain SKIP LOCKED queue, one at a time" queue "$one" "$plain" 1.2
-	target "against graphile-worker, its SQL in the same client" queue "$one" "graphile-worker, its SQL" 2
+		"rows one 1=$rows" "commits=$commits"
+	target "claim + complete against plain SKIP LOCKED queue, one at a time" queue "$one" "$plain" 1.2 "$rows"
+	target "against graphile-worker, its SQL in the same client" queue "$one" "graphile-worker, its SQL" 2 "$commits"
 	compare queue_batch "the same 50 at a time" jobs/s \
-		"quota batch 50=$one" "plain batch 50=$plain" "boss boss_batch 50=pg-boss, its SQL"
-	target "claim + complete against plain SKIP LOCKED queue, batches of 50" queue_batch "$one" "$plain" 8
+		"quota batch 50=$one" "plain batch 50=$plain" "boss boss_batch 50=pg-boss, its SQL" \
+		"rows batch 50=$rows" "plain one 1=$plain_one"
+	target "claim + complete against plain SKIP LOCKED queue, batches of 50" queue_batch "$one" "$plain" 8 "$rows"
+	target "quota 50 at a time against the plain queue one at a time" queue_batch "$one" "$plain_one" 8
 	target "against pg-boss, its SQL in the same client, batches of 50" queue_batch "$one" "pg-boss, its SQL" 2
 	compare queue_node "the same in one Node.js process with $clients connections" jobs/s \
 		"node quota.jobs 1 load=quota by pg" "node graphile 1 graphile_load=graphile-worker" \
+		"node_commits=$commits, by pg" \
 		"node quota.jobs 50 load=quota by pg, 50 at a time" "node boss 50 boss_load=pg-boss, 50 at a time"
-	target "against graphile-worker as installed, in Node.js" queue_node "quota by pg" graphile-worker 2
+	target "against graphile-worker as installed, in Node.js" queue_node "quota by pg" graphile-worker 2 "$commits, by pg"
 	target "against pg-boss as installed, in Node.js" queue_node "quota by pg, 50 at a time" "pg-boss, 50 at a time" 2
 	drop_databases queue
 }

@@ -5,7 +5,7 @@
 //                                        statements as scripts for pgbench, in DIR
 //        node client.js load boss DATABASE JOBS
 //        node client.js run acquire|limiter DATABASE CLIENTS SECONDS
-//        node client.js run jobs|graphile|boss DATABASE CLIENTS JOBS BATCH
+//        node client.js run jobs|graphile|boss|commits DATABASE CLIENTS JOBS BATCH
 //
 // A run begins with a second, or as many jobs again, that are not timed, in which code
 // is compiled.  It prints: what was done a second, how much that was with those, and
@@ -124,7 +124,15 @@ const completeAll = {
   name: 'complete_all', text: 'SELECT quota_complete($1::bigint[], $2::int[])',
 };
 
+const commit = { name: 'commit', text: "SELECT pg_logical_emit_message(true, 'bench', '')" };
+
 const take = {
+  // what any queue needs for a job: two durable commits
+  commits: async () => async () => {
+    await pool.query(commit);
+    await pool.query(commit);
+    return 1;
+  },
   jobs: async () => async (batch) => {
     const { rows } = await pool.query({ ...claim, values: ['open', batch] });
     if (batch === 1) await pool.query({ ...complete, values: [rows[0].id, rows[0].attempt] });
