@@ -19,7 +19,8 @@ text { fill: #f0f6fc; stroke: #0d1117 } .small { fill: #9198a1 }
 </style>'''
 
 # comparisons NAME_1, NAME_8 and NAME_32 in one picture
-SERIES = {'clients': 'calls a second by clients, one hot key', 'credit': 'pairs of hold and settle a second by clients'}
+SERIES = {'clients': 'calls a second by clients, one hot key', 'credit': 'pairs of hold and settle a second by clients',
+          'queue': 'jobs claimed and completed a second by clients, one at a time'}
 CLIENTS = (1, 8, 32)
 
 

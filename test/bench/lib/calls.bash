@@ -103,21 +103,19 @@ measure_batched() { measure_calls open "$1" 50 -f $bench/acquire_batch.pgbench; 
 measure_bouncer() {
 	local clients=$1 protocol=extended before measured
 	if [ "$2" = select_1 ]; then
-		bouncer_tps -f $bench/select_one.pgbench
+		tps -f $bench/select_one.pgbench -p 6432 hot
 		return
 	fi
 	before=$(counted open)
-	measured=$(bouncer_tps -D provider=open -f $bench/acquire_call.pgbench)
+	measured=$(tps -D provider=open -f $bench/acquire_call.pgbench -p 6432 hot)
 	same_work quota_acquire "$(echo "$measured" | cut -d ' ' -f 2)" $(($(counted open) - before))
 	echo "$measured"
 }
-bouncer_tps() { uncounted=1 tps "$@" -p 6432 hot; }
 
 measure_statement() {
-	local start=$EPOCHREALTIME before
+	local before
 	before=$(counted "$1")
-	quietly sql -d hot -v provider="$1" -v calls="$statement_calls" -f $bench/statement.sql
-	awk -v start="$start" -v end="$EPOCHREALTIME" -v n="$statement_calls" 'BEGIN { print n / (end - start), n }'
+	psql_rate "$statement_calls" -d hot -v provider="$1" -v calls="$statement_calls" -f $bench/statement.sql
 	same_work statement "$statement_calls" $(($(counted "$1") - before))
 }
 

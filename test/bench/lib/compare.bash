@@ -16,17 +16,22 @@ counters() {
 		FROM pg_stat_database WHERE datname IS DISTINCT FROM 'postgres'"
 }
 
-# Run a program, output in $work/output, and note what it has cost the server; not if
-# $uncounted, when its sessions stay
+# Run a program, output in $work/output; note how long it took, in $seconds, and what it
+# has cost the server.  The sessions of PgBouncer stay, if it is not asked to end them.
 metered() {
-	local before
-	if [ -n "${uncounted:-}" ]; then
-		quietly as_user "$@"
-		return
-	fi
+	local before start
 	before=$(counters)
+	start=$EPOCHREALTIME
 	quietly as_user env PGAPPNAME=measured "$@"
+	seconds=$(awk -v start="$start" -v end="$EPOCHREALTIME" 'BEGIN { print end - start }')
+	[ ! -e "$work/pgbouncer.pid" ] || sql -p 6432 -d pgbouncer -c RECONNECT >/dev/null
 	echo "$before $(counters)" | awk '{ print $4 - $1, $5 - $2, $6 - $3 }' >"$work/cost"
+}
+
+# psql with these arguments, which does so many ($1) of what is counted
+psql_rate() {
+	metered psql -X -q -v ON_ERROR_STOP=1 "${@:2}"
+	awk -v n="$1" -v seconds="$seconds" 'BEGIN { print n / seconds, n }'
 }
 
 # pgbench with these arguments; its report is in $work/output, its log in $work/latency.*

@@ -14,10 +14,9 @@ measure_clients() {
 	echo "$measured"
 }
 measure_session() {
-	local start=$EPOCHREALTIME before
+	local before
 	before=$(admitted_keys)
-	sql -d keys -c "CALL keys_run($many_decisions, $1, '$2' = 'turn')"
-	awk -v n="$many_decisions" -v start="$start" -v end="$EPOCHREALTIME" 'BEGIN { print n / (end - start), n }'
+	psql_rate "$many_decisions" -d keys -c "CALL keys_run($many_decisions, $1, '$2' = 'turn')"
 	same_work keys "$many_decisions" $(($(admitted_keys) - before))
 }
 measure_row_keys() {

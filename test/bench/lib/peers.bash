@@ -18,6 +18,7 @@ need_bouncer() {
 		listen_port = 6432
 		auth_type = trust
 		auth_file = $work/users
+		admin_users = bench
 		pool_mode = transaction
 		default_pool_size = $clients
 		max_client_conn = 200

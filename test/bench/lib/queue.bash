@@ -101,21 +101,25 @@ need_queues() {
 
 part_queue() {
 	local rounds=$job_rounds one="quota" plain="plain SKIP LOCKED queue" rows="each row updated twice, alone"
-	local commits="two durable commits alone" plain_one="plain SKIP LOCKED queue, one at a time"
+	local commits="two durable commits alone" plain_one="plain SKIP LOCKED queue, one at a time" n
 	need_queues
-	compare queue "jobs claimed and completed one at a time by $clients clients" jobs/s \
+	for n in 1 32; do
+		clients=$n compare queue_$n "jobs claimed and completed one at a time by $(of_clients $n)" jobs/s \
+			"quota one 1=$one" "plain one 1=$plain" "commits=$commits"
+	done
+	clients=8 compare queue_8 "jobs claimed and completed one at a time by 8 clients" jobs/s \
 		"quota one 1=$one" "plain one 1=$plain" \
 		"graphile=graphile-worker, its SQL" "boss boss 1=pg-boss, its SQL" \
 		"rows one 1=$rows" "commits=$commits"
-	target "claim + complete against plain SKIP LOCKED queue, one at a time" queue "$one" "$plain" 1.2 "$rows"
-	target "against graphile-worker, its SQL in the same client" queue "$one" "graphile-worker, its SQL" 2 "$commits"
-	compare queue_batch "the same 50 at a time" jobs/s \
+	target "claim + complete against plain SKIP LOCKED queue, one at a time" queue_8 "$one" "$plain" 1.2 "$rows"
+	target "against graphile-worker, its SQL in the same client" queue_8 "$one" "graphile-worker, its SQL" 2 "$commits"
+	compare queue_batch "jobs claimed and completed 50 at a time by $clients clients" jobs/s \
 		"quota batch 50=$one" "plain batch 50=$plain" "boss boss_batch 50=pg-boss, its SQL" \
 		"rows batch 50=$rows" "plain one 1=$plain_one"
 	target "claim + complete against plain SKIP LOCKED queue, batches of 50" queue_batch "$one" "$plain" 8 "$rows"
 	target "quota 50 at a time against the plain queue one at a time" queue_batch "$one" "$plain_one" 8
 	target "against pg-boss, its SQL in the same client, batches of 50" queue_batch "$one" "pg-boss, its SQL" 2
-	compare queue_node "the same in one Node.js process with $clients connections" jobs/s \
+	compare queue_node "the same, one and 50 at a time, by one Node.js process with $clients connections" jobs/s \
 		"node quota.jobs 1 load=quota by pg" "node graphile 1 graphile_load=graphile-worker" \
 		"node_commits=$commits, by pg" \
 		"node quota.jobs 50 load=quota by pg, 50 at a time" "node boss 50 boss_load=pg-boss, 50 at a time"
@@ -126,15 +130,13 @@ part_queue() {
 
 # $1 = insert or copy, $2 = table, $3 = "flow" if flows are loaded too: rows per second
 measure_load() {
-	local start before after columns="tenant, provider, endpoint, payload${3:+, flow}"
+	local before after columns="tenant, provider, endpoint, payload${3:+, flow}"
 	before=$(sql -d load -c "SELECT count(*) FROM $2")
-	start=$EPOCHREALTIME
 	if [ "$1" = copy ]; then
-		quietly sql -d load -c "COPY $2 ($columns) FROM '$work/jobs${3:+_flow}.copy'"
+		psql_rate "$loaded" -d load -c "COPY $2 ($columns) FROM '$work/jobs${3:+_flow}.copy'"
 	else
-		quietly sql -d load -c "INSERT INTO $2 ($columns) SELECT $columns FROM source"
+		psql_rate "$loaded" -d load -c "INSERT INTO $2 ($columns) SELECT $columns FROM source"
 	fi
-	awk -v start="$start" -v end="$EPOCHREALTIME" -v rows="$loaded" 'BEGIN { print rows / (end - start), rows }'
 	after=$(sql -d load -c "SELECT count(*) FROM $2")
 	same_work "$1 into $2" "$loaded" $((after - before))
 	# the next one finds the tables as this one did
