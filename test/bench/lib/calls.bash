@@ -187,6 +187,7 @@ part_ways() {
 		"sent simple $clients select_1=SELECT 1, simple" "sent simple $clients call=quota, simple" \
 		"bouncer 32 select_1=SELECT 1, PgBouncer" "bouncer 32 call=quota, PgBouncer" \
 		"batched $clients=quota, 50 in a statement" "redis open 3 $clients 1 50=Redis, 3 keys, 50 in a pipeline"
+	end_peer "$work/pgbouncer.pid"
 	compare node "$clients clients of one Node.js process" calls/s \
 		"limiter_node $clients=rate-limiter-flexible" "acquire_node $clients=quota, 3 limits, by pg"
 	compare appendonly "$clients clients, what Redis keeps" calls/s "call open $clients=quota, 3 limits" \

@@ -48,17 +48,18 @@ await_socket() {
 	return 1
 }
 
+# The one that says its process id in the file $1, which it removes when it ends
+end_peer() {
+	[ ! -e "$1" ] || kill "$(cat "$1")" || true
+	for _ in {1..50}; do
+		[ -e "$1" ] || break
+		sleep 0.1
+	done
+}
 # shellcheck disable=SC2317	# only a trap calls it
 end_peers() {
-	local pid
-	for pid in "$work/redis.pid" "$work/pgbouncer.pid"; do
-		[ ! -e "$pid" ] || kill "$(cat "$pid")" || true
-		# each removes its file when it ends
-		for _ in {1..50}; do
-			[ -e "$pid" ] || break
-			sleep 0.1
-		done
-	done
+	end_peer "$work/redis.pid"
+	end_peer "$work/pgbouncer.pid"
 }
 
 redis() { as_user redis-cli -s "$work/redis.sock" "$@"; }
