@@ -75,32 +75,35 @@ def is_peer(label):
 
 
 def targets(run):
-    """Measured by target, on a scale of powers: right of the line is reached."""
-    rows = [(t.name, [v / t.least for v in t.values], t.value, t.least) for t in run.targets]
+    """Measured by target, on a scale of powers: right of the line is reached.  A bar is the bound."""
+    rows = [(t.name, [v / t.least for v in t.values], t.value, t.least,
+             median(t.bound_values) / t.least if t.bound_values else None) for t in run.targets]
     rows += [(f'{f.what}: {f.which}', [f.figure / f.value if f.how == 'at most' else f.value / f.figure],
-              f.value, f.figure) for f in run.facts if f.figure is not None and f.value]
+              f.value, f.figure, None) for f in run.facts if f.figure is not None and f.value]
     left = label_width([row[0] for row in rows])
     room, step = 420, 26
-    low = min(0.5, *(min(row[1]) for row in rows)) * 0.9
-    high = max(2, *(max(row[1]) for row in rows)) * 1.1
+    low = min(0.5, *(min(row[1]) for row in rows), *(row[4] for row in rows if row[4])) * 0.9
+    high = max(2, *(max(row[1]) for row in rows), *(row[4] for row in rows if row[4])) * 1.1
 
     def at(value):
         return left + room * math.log(value / low) / math.log(high / low)
 
     bottom = 44 + len(rows) * step
-    parts = [text(12, 24, 'measured, of what is to be reached', kind='title')]
+    parts = [text(12, 24, 'measured, of what is to be reached (bar: the bound)', kind='title')]
     for tick in (0.1, 0.25, 0.5, 1, 2, 4, 10, 20):
         if low <= tick <= high:
             parts.append(line(at(tick), 36, at(tick), bottom, 'spread' if tick == 1 else 'grid'))
             parts.append(text(at(tick), bottom + 16, f'{tick:g}', 'middle', 'small'))
-    for i, (name, values, measured, wanted) in enumerate(rows):
+    for i, (name, values, measured, wanted, bound) in enumerate(rows):
         y = 52 + i * step
         value = median(values)
         parts.append(text(left - 12, y + 4, name, 'end'))
         if len(values) > 1:
             parts += spread(at(min(values)), at(max(values)), y)
+        if bound:
+            parts.append(f'<rect class="peer" x="{at(bound) - 2:.1f}" y="{y - 10}" width="4" height="20"/>')
         parts.append(f'<circle class="{"ours" if value >= 1 else "miss"}" cx="{at(value):.1f}" cy="{y}" r="6"/>')
-        parts.append(text(at(max(values)) + 10, y + 4, f'{short(measured)} of {short(wanted)}'))
+        parts.append(text(at(max(*values, bound or 0)) + 10, y + 4, f'{short(measured)} of {short(wanted)}'))
     return picture(left + room + 130, bottom + 28, parts)
 
 
