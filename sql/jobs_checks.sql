@@ -121,6 +121,21 @@ SELECT payload, state FROM quota.jobs WHERE provider = 'jk' AND finished_at IS N
 
 SELECT count(quota_complete(id, attempt)::text) FROM quota.jobs WHERE provider = 'jk' AND state = 'running';
 SELECT count(quota_cancel(id)) FROM quota.jobs WHERE provider = 'jk' AND state = 'queued';
+
+-- one call sets other columns of one job than of the next one: what goes by them sees it
+INSERT INTO quota.jobs (tenant, provider, payload) SELECT 'jk', 'jk', '"each"' FROM generate_series(1, 3);
+SELECT array_agg(id ORDER BY id) AS ids FROM quota_dequeue('jk', 10) WHERE payload = '"each"' \gset
+ALTER TABLE quota.jobs ADD CONSTRAINT jk_result CHECK (result <> '"no"');
+\set VERBOSITY terse
+SELECT quota_complete(:'ids', ARRAY[1, 1, 1], ARRAY[NULL, '"no"', NULL]::jsonb[]);
+\set VERBOSITY default
+ALTER TABLE quota.jobs DROP CONSTRAINT jk_result;
+CREATE FUNCTION jk_told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'result %', NEW.result; RETURN NULL; END $$;
+CREATE TRIGGER jk_told AFTER UPDATE OF result ON quota.jobs FOR EACH ROW EXECUTE FUNCTION jk_told();
+SELECT quota_complete(:'ids', ARRAY[1, 1, 1], ARRAY[NULL, '"yes"', NULL]::jsonb[]);
+DROP TRIGGER jk_told ON quota.jobs;
+DROP FUNCTION jk_told;
+
 DELETE FROM quota.jobs WHERE provider = 'jk';
 DELETE FROM quota.tenants WHERE tier = 'jk';
 DELETE FROM quota.providers WHERE provider = 'jk';

@@ -44,5 +44,21 @@ SELECT count(*) FROM quota.leases;
 VACUUM FULL quota.leases;
 SELECT jw_complete(n) FROM generate_series(1, 8, 7) n;
 
+-- triggers on leases, that none are deleted without
+INSERT INTO quota.jobs (tenant, provider) VALUES ('jw', 'jw');
+SELECT id AS job FROM quota_dequeue('jw') \gset
+CREATE FUNCTION jw_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER jw_keep BEFORE DELETE ON quota.leases FOR EACH ROW EXECUTE FUNCTION jw_keep();
+SELECT quota_complete(:job, 1);
+DROP TRIGGER jw_keep ON quota.leases;
+CREATE FUNCTION jw_tell() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE WARNING 'a lease of attempt % is gone', old.attempt;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER jw_tell AFTER DELETE ON quota.leases FOR EACH ROW EXECUTE FUNCTION jw_tell();
+SELECT quota_complete(:job, 1);
+SELECT state, (SELECT count(*) FROM quota.leases) AS leases FROM quota.jobs WHERE id = :job;
+
 \c :old
 DROP DATABASE jobs_where;

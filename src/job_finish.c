@@ -64,7 +64,6 @@ finish_complete(Held *h, bool has_result, Datum result,
 	held_give_back(h, true, units, 0, QUOTA_NEVER, 1);
 	if (has_result)
 		row_set(&change, JOB_RESULT, result);
-	row_delete(h->leases, h->lease);
 	job_write_over(h->jobs, h->job, "succeeded", &change);
 }
 
@@ -85,7 +84,7 @@ quota_complete(PG_FUNCTION_ARGS)
 	attempt = quota_arg_int32(fcinfo, 1, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	units = quota_arg_units(fcinfo, 3);
 	held_open(&h);
-	held_running(&h, id, attempt);
+	held_end(&h, id, attempt);
 	(void) finish_report(&h, attempt, &report);
 	finish_complete(&h, !PG_ARGISNULL(2), PG_GETARG_DATUM(2), units);
 	held_close(&h);

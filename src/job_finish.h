@@ -32,7 +32,7 @@ extern void finish_read_report(FunctionCallInfo fcinfo, int status, int headers,
  */
 extern int64 finish_report(Held *h, int32 attempt, Report *report);
 
-/* The held attempt has succeeded; units NULL = as estimated. */
+/* The attempt has succeeded, held by held_end(); units NULL = as estimated. */
 extern void finish_complete(Held *h, bool has_result, Datum result,
 							const QuotaUnits *units);
 

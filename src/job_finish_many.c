@@ -48,8 +48,12 @@ typedef struct Many
 	int64		wait_us;
 } Many;
 
-/* Ends one held item and says what became of it. */
-typedef const char *(*FinishItem) (Many *many, const ManyItem *item);
+/* How an item is held, and ended; says what became of it. */
+typedef struct Finish
+{
+	HeldOutcome (*hold) (Held *held, int64 id, int32 attempt);
+	const char *(*end) (Many *many, const ManyItem *item);
+} Finish;
 
 /* ---- the items ---- */
 
@@ -62,9 +66,9 @@ has_element(const QuotaArray *array, int i)
 
 /* Ends one item, or says why not. */
 static const char *
-finish_item(Many *many, const ManyItem *item, FinishItem finish)
+finish_item(Many *many, const ManyItem *item, const Finish *finish)
 {
-	switch (held_try_running(&many->held, item->id, item->attempt))
+	switch (finish->hold(&many->held, item->id, item->attempt))
 	{
 		case HELD_STALE:
 			return "stale";
@@ -73,12 +77,12 @@ finish_item(Many *many, const ManyItem *item, FinishItem finish)
 		case HELD_RUNNING:
 			break;
 	}
-	return finish(many, item);
+	return finish->end(many, item);
 }
 
 /* Ends all items; their answers in the order of the arrays. */
 static ArrayType *
-finish_all(Many *many, FinishItem finish)
+finish_all(Many *many, const Finish *finish)
 {
 	Datum	   *answers = palloc(sizeof(Datum) * Max(many->n, 1));
 	MemoryContext caller = CurrentMemoryContext;
@@ -132,7 +136,7 @@ report_item(Many *many, const ManyItem *item, int status, const char *reason)
 	return many->wait_us;
 }
 
-/* A FinishItem. */
+/* The held item has succeeded. */
 static const char *
 complete_item(Many *many, const ManyItem *item)
 {
@@ -148,7 +152,7 @@ complete_item(Many *many, const ManyItem *item)
 	return "succeeded";
 }
 
-/* A FinishItem. */
+/* The held item has failed. */
 static const char *
 fail_item(Many *many, const ManyItem *item)
 {
@@ -162,6 +166,9 @@ fail_item(Many *many, const ManyItem *item)
 								   failure->error);
 	return finish_fail(&many->held, item->attempt, failure);
 }
+
+static const Finish complete = {held_try_end, complete_item};
+static const Finish fail = {held_try_running, fail_item};
 
 /* ---- the functions ---- */
 
@@ -179,7 +186,7 @@ quota_complete_array(PG_FUNCTION_ARGS)
 	many.status = many.report.status;
 	many.results = many_optional(fcinfo, 2, "results", JSONBOID, many.n);
 	many.units = many_optional(fcinfo, 3, "units", JSONBOID, many.n);
-	PG_RETURN_ARRAYTYPE_P(finish_all(&many, complete_item));
+	PG_RETURN_ARRAYTYPE_P(finish_all(&many, &complete));
 }
 
 /* quota_fail(ids, attempts, errors, statuses, headers, billed, retry, latency): see
@@ -198,5 +205,5 @@ quota_fail_array(PG_FUNCTION_ARGS)
 	finish_read_report(fcinfo, -1, 4, 7, &many.report);
 	many.failure.billed = quota_arg_bool(fcinfo, 5, "billed");
 	many.failure.retry = quota_arg_bool(fcinfo, 6, "retry");
-	PG_RETURN_ARRAYTYPE_P(finish_all(&many, fail_item));
+	PG_RETURN_ARRAYTYPE_P(finish_all(&many, &fail));
 }

@@ -138,41 +138,35 @@ has_lease(const Held *h, int32 attempt)
 }
 
 /*
- * Locks both rows.  Only the holder of the lease does so: the lock of anybody else
- * would be in the way of the holder until that transaction ends.
+ * Finds the lease of the attempt.  Who is stale goes no further: a lock of his would be
+ * in the way of the holder until his transaction ends.
  */
 static HeldOutcome
-try_rows(Held *h, int64 id, int32 attempt)
+find_lease(Held *h, const JobWhere *where, int64 id, int32 attempt)
 {
-	const JobWhere *where = where_is(id);
 	HeldOutcome outcome = find_row(h->leases, QUOTA_REL_LEASES_PKEY,
 								   where ? &where->lease : NULL,
 								   h->leases_walk, id, h->lease);
 
 	if (outcome != HELD_RUNNING)
 		return outcome;
-	if (!has_lease(h, attempt))
-		return HELD_STALE;
-	if (row_lock(h->leases, h->lease) != ROW_LOCKED)
-		return HELD_BUSY;
-	outcome = find_row(h->jobs, QUOTA_REL_JOBS_PKEY, where ? &where->job : NULL,
-					   h->jobs_walk, id, h->job);
-	if (outcome == HELD_RUNNING && row_lock(h->jobs, h->job) != ROW_LOCKED)
-		outcome = HELD_BUSY;
-	return outcome;
+	slot_getallattrs(h->lease); /* once is cheaper than one by one */
+	return has_lease(h, attempt) ? HELD_RUNNING : HELD_STALE;
 }
 
-/* See job_held.h. */
-HeldOutcome
-held_try_running(Held *h, int64 id, int32 attempt)
+/* Locks the job of the lease that was found, if it is still that. */
+static HeldOutcome
+lock_job(Held *h, const JobWhere *where, int64 id, int32 attempt)
 {
-	HeldOutcome outcome;
+	HeldOutcome outcome = find_row(h->jobs, QUOTA_REL_JOBS_PKEY,
+								   where ? &where->job : NULL,
+								   h->jobs_walk, id, h->job);
 	int64		permit;
 
-	h->now_ns = quota_now_ns();
-	outcome = try_rows(h, id, attempt);
 	if (outcome != HELD_RUNNING)
 		return outcome;
+	if (row_lock(h->jobs, h->job) != ROW_LOCKED)
+		return HELD_BUSY;
 	if (!job_state_is(h->job, "running") ||
 		row_int32(h->job, JOB_ATTEMPT) != attempt)
 		return HELD_STALE;
@@ -182,15 +176,71 @@ held_try_running(Held *h, int64 id, int32 attempt)
 		return HELD_BUSY;
 	h->id = id;
 	job_names_of(h->job, &h->names);
-	held_note_lease(h, true);
 	return HELD_RUNNING;
 }
 
 /* See job_held.h. */
-void
-held_running(Held *h, int64 id, int32 attempt)
+HeldOutcome
+held_try_running(Held *h, int64 id, int32 attempt)
 {
-	switch (held_try_running(h, id, attempt))
+	const JobWhere *where = where_is(id);
+	HeldOutcome outcome;
+
+	h->now_ns = quota_now_ns();
+	outcome = find_lease(h, where, id, attempt);
+	if (outcome == HELD_RUNNING && row_lock(h->leases, h->lease) != ROW_LOCKED)
+		outcome = HELD_BUSY;
+	if (outcome == HELD_RUNNING)
+		outcome = lock_job(h, where, id, attempt);
+	if (outcome == HELD_RUNNING)
+		held_note_lease(h, true);
+	return outcome;
+}
+
+/*
+ * Deletes the lease of the locked job.  The note comes first; when there turns out to
+ * be nothing to delete it has a scan look once more than it would have to.
+ */
+static HeldOutcome
+delete_lease(Held *h, int64 id, int32 attempt)
+{
+	HeldOutcome outcome;
+
+	held_note_lease(h, true);
+	if (row_try_delete(h->leases, h->lease))
+		return HELD_RUNNING;
+	/* just moved by who extends it, or locked, perhaps by ourselves */
+	outcome = find_lease(h, NULL, id, attempt);
+	if (outcome != HELD_RUNNING)
+		return outcome;
+	if (row_lock(h->leases, h->lease) != ROW_LOCKED)
+		return HELD_BUSY;
+	held_note_lease(h, true);
+	row_delete(h->leases, h->lease);
+	return HELD_RUNNING;
+}
+
+/* See job_held.h. */
+HeldOutcome
+held_try_end(Held *h, int64 id, int32 attempt)
+{
+	const JobWhere *where = where_is(id);
+	HeldOutcome outcome;
+
+	h->now_ns = quota_now_ns();
+	outcome = find_lease(h, where, id, attempt);
+	if (outcome == HELD_RUNNING)
+		outcome = lock_job(h, where, id, attempt);
+	if (outcome == HELD_RUNNING)
+		outcome = delete_lease(h, id, attempt);
+	return outcome;
+}
+
+/* Throws what the outcome of an attempt to hold the job says, unless it is held. */
+static void
+must_be_held(Held *h, HeldOutcome outcome, int64 id, int32 attempt)
+{
+	switch (outcome)
 	{
 		case HELD_RUNNING:
 			break;
@@ -201,6 +251,20 @@ held_running(Held *h, int64 id, int32 attempt)
 			quota_error_job_busy(id);
 			break;
 	}
+}
+
+/* See job_held.h. */
+void
+held_running(Held *h, int64 id, int32 attempt)
+{
+	must_be_held(h, held_try_running(h, id, attempt), id, attempt);
+}
+
+/* See job_held.h. */
+void
+held_end(Held *h, int64 id, int32 attempt)
+{
+	must_be_held(h, held_try_end(h, id, attempt), id, attempt);
 }
 
 /* See job_held.h. */

@@ -8,6 +8,23 @@
  * transaction's hands is 55P03.  A lease whose end has passed is over even if
  * nobody has claimed the job yet.
  *
+ * Who ends an attempt for good (held_try_end()) deletes its lease, which is a lock as
+ * well.  So there the lease is only read first; then the job is locked and read, and the
+ * lease deleted as it was read, all without waiting.  What may come in between:
+ *
+ *	- Whoever else ends, extends or cancels the attempt locks the job, too, or has
+ *	  locked it: one of the two is told that it is busy.  If he has ended before our
+ *	  lock, then the job says so (it runs no more, or in another attempt), or the lease
+ *	  has moved and the delete fails: it is found, looked at and locked again.
+ *	- Who claims the job as the lease has run out meanwhile locks the lease, then the
+ *	  job, neither waiting: if we have the job he looks again later; if he has the lease
+ *	  we are told that it is busy.
+ *	- A stranger's lock of the lease: busy.  The job stays locked by us, as nobody else
+ *	  could end it either.
+ *
+ * The job's lock can't be spared as well: one row must be ours before the other one is
+ * written, as who is told "busy" must have written nothing.
+ *
  * Every function notes the flow before it writes, for the case of a rollback: a
  * scan may have passed the lease while it was in our hands.  What the job gives
  * back (its place in flight, its permit) acts at commit.
@@ -45,8 +62,8 @@ typedef enum HeldOutcome
 extern void held_open(Held *h);
 
 /*
- * held_try_running() will be called for many jobs from lo to hi, with rising ids: it
- * finds their rows by a walk.
+ * held_try_running() or held_try_end() will be called for many jobs from lo to hi, with
+ * rising ids: it finds their rows by a walk.
  */
 extern void held_walk(Held *h, int64 lo, int64 hi);
 
@@ -76,6 +93,10 @@ extern HeldOutcome held_try_running(Held *h, int64 id, int32 attempt);
 
 /* The same, or throws 42704, 55000, 55P03. */
 extern void held_running(Held *h, int64 id, int32 attempt);
+
+/* As these, for an attempt that ends for good: its lease is deleted, and stays in h. */
+extern HeldOutcome held_try_end(Held *h, int64 id, int32 attempt);
+extern void held_end(Held *h, int64 id, int32 attempt);
 
 /* Somebody has asked to cancel the running job. */
 extern bool held_cancel_requested(Held *h);

@@ -47,9 +47,14 @@ job_is_fresh(TupleTableSlot *job)
 static void
 copy_name(TupleTableSlot *job, int column, char out[QUOTA_NAME_LEN])
 {
-	char	   *name = row_text(job, column);
+	bool		isnull;
+	Datum		value = slot_getattr(job, column, &isnull);
+	text	   *name = isnull ? NULL : DatumGetTextPP(value);
+	int			length = isnull ? 0 : Min(VARSIZE_ANY_EXHDR(name), QUOTA_NAME_LEN - 1);
 
-	strlcpy(out, name ? name : "", QUOTA_NAME_LEN);
+	if (!isnull)
+		memcpy(out, VARDATA_ANY(name), length);
+	out[length] = '\0';
 }
 
 /* What flow the job belongs to. */

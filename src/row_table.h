@@ -24,7 +24,8 @@ struct RowTable
 	BlockNumber nblocks;		/* for row_at(), since the first; 0 = none yet */
 	ItemPointerData written;	/* where the row written last is */
 	RowWriter  *writer;			/* NULL until the first write */
-	Bitmapset  *updated;		/* columns the writer was made to update */
+	bool	   *updated;		/* columns the writer was made to update, as in
+								 * RowValues; NULL = it was made for others */
 };
 
 /* Ends and frees the writer, if there is one. */

@@ -93,10 +93,13 @@ row_values(RowTable *table)
 	int			natts = RelationGetNumberOfAttributes(row_relation(table));
 	RowValues	row;
 
-	row.values = palloc0(sizeof(Datum) * natts);
-	row.nulls = palloc(sizeof(bool) * natts);
-	row.given = palloc0(sizeof(bool) * natts);
+	/* one piece of memory: it is done for every write */
+	row.values = palloc((sizeof(Datum) + 2 * sizeof(bool)) * natts);
+	row.nulls = (bool *) (row.values + natts);
+	row.given = row.nulls + natts;
+	memset(row.values, 0, sizeof(Datum) * natts);
 	memset(row.nulls, true, sizeof(bool) * natts);
+	memset(row.given, false, sizeof(bool) * natts);
 	return row;
 }
 

@@ -13,6 +13,11 @@
  * Indexes are opened with the first write that has an entry for them: no delete has,
  * and an update only when the new version finds no room on its page (else it is HOT).
  *
+ * A row is locked before it is written, as neither write may wait.  A delete can do
+ * without, where nothing has to be known between the two: heap_delete() can be told not
+ * to wait, and answers instead (row_try_delete()).  heap_update() can't: what it would
+ * do about lockers it does only if it may wait.
+ *
  * Nothing here touches shared memory of ours, and everything may throw: callers
  * hold no lock of it.
  */
@@ -111,7 +116,7 @@ row_writer_end(RowTable *table)
 
 /* The table has a writer, and it will do. */
 static bool
-has_writer(const RowTable *table, CmdType operation, const Bitmapset *updated)
+has_writer(const RowTable *table, CmdType operation, const bool *given)
 {
 	if (table->writer == NULL)
 		return false;
@@ -120,29 +125,62 @@ has_writer(const RowTable *table, CmdType operation, const Bitmapset *updated)
 		case CMD_INSERT:
 			return table->writer->for_insert;
 		case CMD_UPDATE:
-			return bms_equal(updated, table->updated);
+			return table->updated &&
+				memcmp(given, table->updated,
+					   RelationGetNumberOfAttributes(table->relation)) == 0;
 		default:
 			return true;
 	}
 }
 
-/* The table's writer; updated: the columns that an update gives. */
+/* The columns given, as the executor numbers them. */
+static Bitmapset *
+updated_columns(const RowTable *table, const bool *given)
+{
+	Bitmapset  *columns = NULL;
+
+	for (int i = 0; given && i < RelationGetNumberOfAttributes(table->relation); i++)
+	{
+		if (given[i])
+			columns = bms_add_member(columns, i + 1 -
+									 FirstLowInvalidHeapAttributeNumber);
+	}
+	return columns;
+}
+
+/* Remembers the columns that the writer is made for, NULL = it is for no update. */
+static void
+remember_updated(RowTable *table, const bool *given)
+{
+	int			natts = RelationGetNumberOfAttributes(table->relation);
+
+	if (table->updated)
+		pfree(table->updated);
+	table->updated = NULL;
+	if (given)
+		table->updated = memcpy(palloc(natts * sizeof(bool)), given,
+								natts * sizeof(bool));
+}
+
+/* The table's writer; given: the columns that an update sets, as in RowValues. */
 static RowWriter *
-writer_for(RowTable *table, CmdType operation, const Bitmapset *updated)
+writer_for(RowTable *table, CmdType operation, const bool *given)
 {
 	MemoryContext old;
 	RowWriter  *writer;
 	RangeTblEntry *rte;
+	Bitmapset  *updated;
 
-	if (has_writer(table, operation, updated))
+	if (has_writer(table, operation, given))
 		return table->writer;
 	row_writer_end(table);
 
 	old = MemoryContextSwitchTo(table->context);
 	writer = palloc0(sizeof(RowWriter));
-	table->updated = bms_copy(updated);
+	remember_updated(table, given);
 	writer->estate = CreateExecutorState();
 	MemoryContextSwitchTo(writer->estate->es_query_cxt);
+	updated = updated_columns(table, given);
 
 	rte = makeNode(RangeTblEntry);
 	rte->rtekind = RTE_RELATION;
@@ -272,21 +310,6 @@ row_fill_defaults(RowTable *table, RowValues *row)
 	}
 }
 
-/* The columns given, as the executor numbers them. */
-static Bitmapset *
-updated_columns(RowTable *table, const RowValues *row)
-{
-	Bitmapset  *columns = NULL;
-
-	for (int i = 0; i < RelationGetNumberOfAttributes(table->relation); i++)
-	{
-		if (row->given[i])
-			columns = bms_add_member(columns, i + 1 -
-									 FirstLowInvalidHeapAttributeNumber);
-	}
-	return columns;
-}
-
 /*
  * ExecSimpleRelationUpdate() without triggers and, most of the time, without indexes.
  */
@@ -317,18 +340,20 @@ update_unwatched(RowTable *table, TupleTableSlot *slot)
 void
 row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 {
-	Bitmapset  *columns = updated_columns(table, row);
-	RowWriter  *writer = writer_for(table, CMD_UPDATE, columns);
+	RowWriter  *writer = writer_for(table, CMD_UPDATE, row->given);
 	WriteBegin	begin = write_begin(table, CMD_UPDATE);
 	TupleTableSlot *new_row = writer->new_row;
+	int			natts = RelationGetNumberOfAttributes(table->relation);
 
 	slot_getallattrs(slot);
-	for (int i = 0; i < RelationGetNumberOfAttributes(table->relation); i++)
+	memcpy(new_row->tts_values, slot->tts_values, natts * sizeof(Datum));
+	memcpy(new_row->tts_isnull, slot->tts_isnull, natts * sizeof(bool));
+	for (int i = 0; i < natts; i++)
 	{
-		bool		given = row->given[i];
-
-		new_row->tts_values[i] = given ? row->values[i] : slot->tts_values[i];
-		new_row->tts_isnull[i] = given ? row->nulls[i] : slot->tts_isnull[i];
+		if (!row->given[i])
+			continue;
+		new_row->tts_values[i] = row->values[i];
+		new_row->tts_isnull[i] = row->nulls[i];
 	}
 	ExecStoreVirtualTuple(new_row);
 	if (writer->watched)
@@ -343,7 +368,6 @@ row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 		update_unwatched(table, slot);
 	table->written = new_row->tts_tid;
 	write_end(table, begin);
-	bms_free(columns);
 }
 
 /* See row_write.h. */
@@ -367,4 +391,23 @@ row_delete(RowTable *table, TupleTableSlot *slot)
 										  slot))
 			write_suppressed(table);
 	}
+}
+
+/* See row_write.h. */
+bool
+row_try_delete(RowTable *table, TupleTableSlot *slot)
+{
+	const TriggerDesc *triggers = table->relation->trigdesc;
+	TM_FailureData failure;
+	bool		deleted;
+
+	if (triggers != NULL &&
+		(triggers->trig_delete_before_row || triggers->trig_delete_after_row))
+		return false;
+	CheckCmdReplicaIdentity(table->relation, CMD_DELETE);
+	deleted = table_tuple_delete(table->relation, &slot->tts_tid,
+								 GetCurrentCommandId(true), GetActiveSnapshot(),
+								 InvalidSnapshot, false, &failure, false) == TM_Ok;
+	CommandCounterIncrement();
+	return deleted;
 }

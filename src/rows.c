@@ -370,6 +370,17 @@ make_room(RowTable *table, BlockNumber block)
 	ReleaseBuffer(buffer);
 }
 
+/* The slot has its last row on this page, which needs not be looked for, and has room. */
+static bool
+has_room(TupleTableSlot *slot, BlockNumber block)
+{
+	Buffer		buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
+
+	return !TTS_EMPTY(slot) && BufferIsValid(buffer) &&
+		BufferGetBlockNumber(buffer) == block &&
+		PageGetHeapFreeSpace(BufferGetPage(buffer)) >= LITTLE_ROOM;
+}
+
 /* See rows.h. */
 bool
 row_at(RowTable *table, ItemPointerData tid, int64 id, TupleTableSlot *slot)
@@ -382,14 +393,17 @@ row_at(RowTable *table, ItemPointerData tid, int64 id, TupleTableSlot *slot)
 	if (!ItemPointerIsValid(&tid) ||
 		ItemPointerGetBlockNumber(&tid) >= table->nblocks)
 		return false;
-	ExecClearTuple(slot);		/* its page may be the same */
-	make_room(table, ItemPointerGetBlockNumber(&tid));
+	if (!has_room(slot, ItemPointerGetBlockNumber(&tid)))
+	{
+		ExecClearTuple(slot);	/* its page may be the same */
+		make_room(table, ItemPointerGetBlockNumber(&tid));
+	}
 	InitDirtySnapshot(snapshot);
 	if (!table_tuple_fetch_row_version(table->relation, &tid, &snapshot, slot) ||
 		TransactionIdIsValid(snapshot.xmin) ||
 		TransactionIdIsValid(snapshot.xmax))
 		return false;
-	slot_getallattrs(slot);		/* once is cheaper than one by one */
+	slot_getsomeattrs(slot, 1);
 	return DatumGetInt64(slot->tts_values[0]) == id;
 }
 
