@@ -108,6 +108,10 @@ SELECT * FROM audit($$ALTER TABLE quota.ledger_periods DROP CONSTRAINT ledger_pe
 	INSERT INTO quota.ledger_periods SELECT * FROM quota.ledger_periods WHERE tenant = 'stm_b' AND provider = 'stm'$$);
 SELECT * FROM audit($$UPDATE quota.ledger_periods SET period_start = '2027-01-01', period_end = '2027-02-01' WHERE tenant = 'stm_b' AND provider = 'stm'$$);
 SELECT * FROM audit($$UPDATE quota.ledger_periods SET posted = posted + 1 WHERE tenant = 'stm_b' AND provider = 'stm'$$);
+SELECT * FROM audit($$UPDATE quota.ledger_periods SET posted = posted - 1, held = held + 1 WHERE tenant = 'stm_b' AND provider = 'stm'$$);
+SELECT * FROM audit($$UPDATE quota.ledger_periods SET given = given + 1 WHERE tenant = 'stm_b' AND provider = 'stm'$$);
+-- one that lacks something that is folded
+SELECT * FROM audit($$UPDATE quota.ledger_periods SET posted = 0, held = 0, given = 0, upto = '3' WHERE tenant = 'stm_b' AND provider = 'stm'$$);
 -- holds: resolved twice, not at all, with another amount than they held, more refunded than spent
 SELECT * FROM audit(format($$INSERT INTO quota.ledger (account, provider, limit_name, tenant, unit, kind, amount, held, permit, charged_at, created_at, xid)
 	SELECT account, provider, limit_name, tenant, unit, kind, 0, 0, permit, charged_at, created_at, pg_current_xact_id() FROM quota.ledger WHERE permit = %s AND kind = 'settle' AND limit_name = 'own'$$, :q), false);

@@ -53,12 +53,20 @@ extern void ledger_expire_from(LedgerWalks *walks, TimestampTz at);
 
 /* ---- ledger_period.c ---- */
 
+/* Entries of an account that are in no fold. */
+typedef struct LedgerNews
+{
+	uint64		since;			/* their transactions are not older, */
+	TimestampTz first_us;		/* nor are they charged at an earlier instant */
+} LedgerNews;
+
 /*
  * Writes the roll-over rows of all periods of an account that are over by the horizon,
- * have entries, and have none.
+ * have entries, and have none.  news: those that are about to be folded, which a row
+ * that was written earlier may lack; NULL = there are none.
  */
 extern void ledger_close(const uint8 *account, const CreditLimit *limit,
-						 const LedgerHorizon *horizon);
+						 const LedgerNews *news, const LedgerHorizon *horizon);
 
 /* ---- ledger_fold.c ---- */
 

@@ -33,7 +33,7 @@ PG_FUNCTION_INFO_V1(quota_ledger_refuse);
 PG_FUNCTION_INFO_V1(quota_ledger_restored);
 PG_FUNCTION_INFO_V1(quota_ledger_stamp);
 
-/* ledger_write() is at work: the row that fires a trigger is ours */
+/* ledger_write() or ledger_rewrite() is at work: the row that fires a trigger is ours */
 static bool appending = false;
 
 /* ---- entries ---- */
@@ -62,6 +62,22 @@ ledger_write(RowTable *table, const RowValues *row)
 	PG_TRY();
 	{
 		row_insert(table, row);
+	}
+	PG_FINALLY();
+	{
+		appending = false;
+	}
+	PG_END_TRY();
+}
+
+/* See ledger.h. */
+void
+ledger_rewrite(RowTable *table, TupleTableSlot *slot, const RowValues *row)
+{
+	appending = true;
+	PG_TRY();
+	{
+		row_update(table, slot, row);
 	}
 	PG_FINALLY();
 	{
@@ -112,6 +128,15 @@ ledger_xid(TupleTableSlot *slot)
 
 	return U64FromFullTransactionId(
 		DatumGetFullTransactionId(slot_getattr(slot, LEDGER_XID, &isnull)));
+}
+
+/* See ledger.h. */
+bool
+ledger_is_charge(TupleTableSlot *slot)
+{
+	return row_text_is(slot, LEDGER_KIND, "hold") ||
+		row_text_is(slot, LEDGER_KIND, "grant") ||
+		row_text_is(slot, LEDGER_KIND, "adjust");
 }
 
 /* See ledger.h. */
@@ -200,13 +225,14 @@ quota_ledger_refuse(PG_FUNCTION_ARGS)
 
 	TriggerData *trigger = quota_trigger(fcinfo, &shape);
 
+	if (appending)
+		return PointerGetDatum(trigger->tg_newtuple);
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("cannot change entries of quota.%s",
 					RelationGetRelationName(trigger->tg_relation)),
 			 errdetail("Entries are final: what was granted and spent can be explained only from all of them."),
 			 errhint("Write another entry with quota_adjust() or quota_refund().")));
-	pg_unreachable();
 }
 
 /* The row with another value in a column. */

@@ -66,6 +66,13 @@ extern void ledger_append(RowTable *ledger, const LedgerEntry *entry);
 extern uint64 ledger_xid(TupleTableSlot *slot);
 /* row_insert() into one of our tables that only a restore may insert into otherwise. */
 extern void ledger_write(RowTable *table, const RowValues *row);
+/* row_update() of a row that nobody else may change, after row_lock(). */
+extern void ledger_rewrite(RowTable *table, TupleTableSlot *slot, const RowValues *row);
+/*
+ * The entry in a row counts at an instant of its own, when it was decided: it is no
+ * part of what becomes of another one, and as old.
+ */
+extern bool ledger_is_charge(TupleTableSlot *slot);
 /* The entry in a row, palloc'd, without its reason. */
 extern LedgerEntry *ledger_read(TupleTableSlot *slot);
 extern List *ledger_of_permit(RowTable *ledger, int64 permit);

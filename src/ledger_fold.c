@@ -22,14 +22,16 @@
  * The worker reads the ledger by id, from where it has come to, to the first entry
  * that is not final, and folds the accounts it meets, each up to the horizon and
  * whatever the ids.  Ids are not in the order of transactions: an entry that becomes
- * visible behind the position is folded when its account is met next.  The position
+ * visible behind the position is folded when its account is met next: by the end of
+ * its hold, if it is one.  The position
  * is kept in a sequence (quota.ledger_folded): that is as good as a row, without
  * leaving dead ones, and after a crash or a failed transaction it may well be too far.
  *
  * PERIODS
  *
  * When a period of an account is over, ledger_period.c closes it: at once where a fold
- * meets entries of it, else when the time has come (close_due).  Then is also when
+ * meets entries of it, else when the time has come (close_due).  It also looks for
+ * entries, of those that are about to be folded, that a closed period lacks.  Then is also when
  * ledger_expire.c writes what has expired of grants.  How far both have come is kept in
  * the slot (LedgerWalks), from the commit of their rows on: what is rolled back is done
  * again.  Only the worker reads and writes that.
@@ -180,14 +182,18 @@ limit_of(Walk *walk, const LedgerAccount *account)
 	return known->found ? &known->limit : NULL;
 }
 
-/* Reads what is not in the account's last fold, and counts it in fold. */
-static void
+/*
+ * Reads what is not in the account's last fold, and counts it in fold.  Returns the
+ * first instant that something of it is charged at.
+ */
+static TimestampTz
 read_new(const Task *task, LedgerFold *fold)
 {
 	RowTable   *ledger = row_open(QUOTA_REL_LEDGER);
 	TupleTableSlot *slot = row_slot(ledger);
 	RowScan    *scan = ledger_scan_xids(ledger, task->account->id, fold->upto,
 										task->walk->horizon.xid);
+	TimestampTz first = DT_NOEND;
 	bool		in_progress;
 
 	while (row_scan_next(scan, slot, &in_progress))
@@ -196,9 +202,11 @@ read_new(const Task *task, LedgerFold *fold)
 
 		fold->entries++;
 		fold->charged_at = Max(fold->charged_at, at);
+		first = Min(first, at);
 	}
 	row_scan_end(scan);
 	row_close(ledger);
+	return first;
 }
 
 /* Writes the row. */
@@ -231,13 +239,15 @@ fold_account(void *arg)
 	const CreditLimit *limit = limit_of(task->walk, task->account);
 	LedgerFold	last;
 	LedgerFold	fold;
+	LedgerNews	news;
 	bool		open = false;
 
 	if (limit == NULL)
 		return;
 	last = ledger_newest_fold(account);
 	fold = last;
-	read_new(task, &fold);
+	news.since = last.upto;
+	news.first_us = read_new(task, &fold);
 	if (fold.entries == last.entries)
 		return;
 	fold.upto = task->walk->horizon.xid;
@@ -252,7 +262,7 @@ fold_account(void *arg)
 		insert_fold(account, &fold);
 		ledger_account_known(task->account, limit->per_tenant);
 	}
-	ledger_close(account, limit, &task->walk->horizon);
+	ledger_close(account, limit, &news, &task->walk->horizon);
 }
 
 /* Tells of the first account that failed. */
@@ -299,7 +309,7 @@ close_account(void *arg)
 	const CreditLimit *limit = limit_of(task->walk, task->account);
 
 	if (limit != NULL)
-		ledger_close(task->account->id, limit, &task->walk->horizon);
+		ledger_close(task->account->id, limit, NULL, &task->walk->horizon);
 }
 
 /* Periods of folds that have ended, and are not closed, in the order of the walk; SPI's. */

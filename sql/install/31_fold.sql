@@ -70,7 +70,7 @@ CREATE TABLE quota.ledger_periods (
 CREATE INDEX ledger_periods_tenant ON quota.ledger_periods (tenant);
 
 COMMENT ON TABLE quota.ledger_periods IS
-'Roll-over: one row for each period of an account that had entries and is over. At its start amount went from granted to available, at its end what was left of it (amount - posted - held - expired) from available to lapsed; a debt ends, too. What is held stays so, and is settled in the period it was held in. Written by a background worker once no transaction is open that was when the period ended; no answer depends on it. Rows are never changed.';
+'Roll-over: one row for each period of an account that had entries and is over. At its start amount went from granted to available, at its end what was left of it (amount - posted - held - expired) from available to lapsed; a debt ends, too. What is held stays so, and is settled in the period it was held in. Written by a background worker once no transaction is open that was when the period ended; no answer depends on it. A row is never changed but by that worker, when something was charged in the period after all, as the wall clock was set back: then it is counted again.';
 COMMENT ON INDEX quota.ledger_periods_tenant IS 'Periods of a tenant.';
 COMMENT ON COLUMN quota.ledger_periods.account IS 'As in quota.ledger.';
 COMMENT ON COLUMN quota.ledger_periods.period_start IS 'First instant of the period. Periods of an account do not overlap: after a change of its calendar the first one starts where the last one has ended.';
@@ -83,8 +83,8 @@ COMMENT ON COLUMN quota.ledger_periods.amount IS 'The allowance of the period, a
 COMMENT ON COLUMN quota.ledger_periods.posted IS 'Units that were used in the period: spent and adjusted, less what was granted and refunded.';
 COMMENT ON COLUMN quota.ledger_periods.held IS 'Units in holds that were open then.';
 COMMENT ON COLUMN quota.ledger_periods.given IS 'Units that grants and adjustments gave in the period, less what they took; counted in posted, too.';
-COMMENT ON COLUMN quota.ledger_periods.upto IS 'Entries with an xid below it are counted; those of the period that came later are not. NULL in a row that was restored.';
-COMMENT ON COLUMN quota.ledger_periods.created_at IS 'When the row was written.';
+COMMENT ON COLUMN quota.ledger_periods.upto IS 'Entries with an xid below it are counted; those of the period that came later are not: what became of its holds since. NULL in a row that was restored.';
+COMMENT ON COLUMN quota.ledger_periods.created_at IS 'When the row was written, or counted again.';
 COMMENT ON COLUMN quota.ledger_periods.expired IS 'Units of grants that expired in the period and had not been spent.';
 
 CREATE TRIGGER zz_quota_ledger_stamp BEFORE INSERT ON quota.ledger_periods
@@ -97,7 +97,7 @@ ALTER TABLE quota.ledger_periods ENABLE ALWAYS TRIGGER zz_quota_ledger_stamp;
 ALTER TABLE quota.ledger_periods ENABLE ALWAYS TRIGGER ledger_final;
 ALTER TABLE quota.ledger_periods ENABLE ALWAYS TRIGGER ledger_final_truncate;
 COMMENT ON TRIGGER zz_quota_ledger_stamp ON quota.ledger_periods IS 'Transactions mean nothing in another cluster.';
-COMMENT ON TRIGGER ledger_final ON quota.ledger_periods IS 'Rows are never changed.';
+COMMENT ON TRIGGER ledger_final ON quota.ledger_periods IS 'Nobody but the background worker changes rows.';
 COMMENT ON TRIGGER ledger_final_truncate ON quota.ledger_periods IS 'Rows are never removed.';
 
 CREATE FUNCTION quota.account_grants(

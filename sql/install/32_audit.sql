@@ -184,6 +184,10 @@ AS $$
 			WHERE NOT c.goes_on AND l.account OPERATOR(pg_catalog.=) c.account AND l.xid OPERATOR(pg_catalog.<) c.upto
 				AND l.charged_at OPERATOR(pg_catalog.>=) c.period_start AND l.charged_at OPERATOR(pg_catalog.<) c.period_end) AS a
 		WHERE audit_folds."full" OR c.newest
+	), newest AS (
+		SELECT f.account, pg_catalog.max(f.upto) AS upto
+		FROM quota.ledger_folds AS f
+		GROUP BY f.account
 	), ends AS (
 		SELECT p.*, coalesce(pg_catalog.lag(p.period_end) OVER (PARTITION BY p.account
 			ORDER BY p.period_start, p.period_end), '-infinity') AS ended
@@ -220,17 +224,33 @@ AS $$
 		WHERE e.ended OPERATOR(pg_catalog.<>) e.period_start AND EXISTS (
 			SELECT FROM quota.ledger AS l
 			WHERE l.account OPERATOR(pg_catalog.=) e.account AND l.charged_at OPERATOR(pg_catalog.>=) e.ended
-				AND l.charged_at OPERATOR(pg_catalog.<) e.period_start)
+				AND l.charged_at OPERATOR(pg_catalog.<) e.period_start
+				AND l.xid OPERATOR(pg_catalog.<) (SELECT f.upto FROM newest AS f
+					WHERE f.account OPERATOR(pg_catalog.=) e.account))
 		UNION ALL
-		SELECT p.account, 'closed period differs', 'units used in the one that starts at ' OPERATOR(pg_catalog.||) p.period_start,
-			s.used, p.posted OPERATOR(pg_catalog.+) p.held
+		SELECT p.account, 'closed period differs', v.what OPERATOR(pg_catalog.||) ' in the one that starts at ' OPERATOR(pg_catalog.||) p.period_start,
+			v.due, v.told
 		FROM quota.ledger_periods AS p
 		CROSS JOIN LATERAL (
-			SELECT coalesce(pg_catalog.sum(l.amount), 0) AS used
+			SELECT coalesce(pg_catalog.sum(l.amount), 0) AS used, coalesce(pg_catalog.sum(l.held), 0) AS held,
+				coalesce(pg_catalog.sum(OPERATOR(pg_catalog.-) l.amount) FILTER (WHERE l.permit IS NULL), 0) AS given
 			FROM quota.ledger AS l
 			WHERE l.account OPERATOR(pg_catalog.=) p.account AND l.charged_at OPERATOR(pg_catalog.>=) p.period_start
 				AND l.charged_at OPERATOR(pg_catalog.<) p.period_end AND l.xid OPERATOR(pg_catalog.<) p.upto) AS s
-		WHERE audit_folds."full" AND p.upto IS NOT NULL AND s.used OPERATOR(pg_catalog.<>) (p.posted OPERATOR(pg_catalog.+) p.held)
+		-- folded, and the row lacks it
+		CROSS JOIN LATERAL (
+			SELECT pg_catalog.count(*) AS n
+			FROM newest AS f JOIN quota.ledger AS l
+				ON l.account OPERATOR(pg_catalog.=) f.account AND l.xid OPERATOR(pg_catalog.<) f.upto
+			WHERE f.account OPERATOR(pg_catalog.=) p.account AND l.xid OPERATOR(pg_catalog.>=) p.upto
+				AND l.charged_at OPERATOR(pg_catalog.>=) p.period_start AND l.charged_at OPERATOR(pg_catalog.<) p.period_end
+				AND l.kind OPERATOR(pg_catalog.=) ANY (ARRAY['hold', 'grant', 'adjust'])) AS a
+		CROSS JOIN LATERAL (VALUES
+			('units used', s.used, p.posted OPERATOR(pg_catalog.+) p.held),
+			('units held', s.held, p.held),
+			('units given', s.given, p.given),
+			('entries that charge it and came after it', 0, a.n)) AS v(what, due, told)
+		WHERE audit_folds."full" AND p.upto IS NOT NULL AND v.due OPERATOR(pg_catalog.<>) v.told
 		UNION ALL
 		SELECT p.account, 'closed period differs', 'units expired in the one that starts at ' OPERATOR(pg_catalog.||) p.period_start,
 			s.expired, p.expired
@@ -273,5 +293,5 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'quota_audit'
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10;
 COMMENT ON FUNCTION quota_audit(boolean) IS
-'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, or admitted though they were not available (an allowance owes something only by what was settled beyond a hold, settled late or adjusted, by a soft limit, or by a change of its amount), refunds above what was spent, entries that do not sum to zero, running balances (quota.ledger_folds) that are not the one before with the entries between, or leave a number out, accounts of them that are not said to be whose they are (quota.ledger_accounts), periods that overlap or were not closed (quota.ledger_periods), grants of which another amount is said to have expired (quota.ledger_expired) than entries leave, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs; with full false only what is newer than the newest running balance of each account, that balance with the one before it, and open holds: it trusts older ones. Counters in use by open transactions are not compared.';
+'What should never be: holds resolved twice or not at all, or resolved as another amount than they held, or admitted though they were not available (an allowance owes something only by what was settled beyond a hold, settled late or adjusted, by a soft limit, or by a change of its amount), refunds above what was spent, entries that do not sum to zero, running balances (quota.ledger_folds) that are not the one before with the entries between, or leave a number out, accounts of them that are not said to be whose they are (quota.ledger_accounts), periods that overlap, were not closed, or whose row differs from their entries (quota.ledger_periods), grants of which another amount is said to have expired (quota.ledger_expired) than entries leave, and shared counters that differ from the rows or permits they count: credits, calls in flight, jobs that wait or run; and limits that take more than 60 seconds to refill of which quota.marks would leave more after a crash than there is. Empty = healthy. Reads the whole ledger and all jobs; with full false only what is newer than the newest running balance of each account, that balance with the one before it, and open holds: it trusts older ones. Counters in use by open transactions are not compared.';
 REVOKE ALL ON FUNCTION quota_audit(boolean) FROM PUBLIC;
