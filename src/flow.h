@@ -208,6 +208,9 @@ typedef struct FlowScan
  */
 extern void flow_scan_begin(uint32 flow, int64 now_ns, FlowScan *scan);
 
+/* The least fresh id raised since that epoch, or less. */
+extern int64 flow_scan_raised(uint32 flow, uint64 epoch);
+
 /* No lock: a ready fresh row that somebody has locked; go on behind it. */
 static inline void
 flow_scan_skip(FlowScan *scan, int64 id)

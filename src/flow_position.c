@@ -250,6 +250,13 @@ flow_scan_begin(uint32 flow, int64 now_ns, FlowScan *scan)
 	scan->place_id = 0;
 }
 
+/* See flow.h. */
+int64
+flow_scan_raised(uint32 flow, uint64 epoch)
+{
+	return position_news(&quota_flows[flow].position, epoch).id;
+}
+
 /* Settles what the search has learned of the returned lane. */
 static void
 settle_returned(QuotaFlow *flow, const FlowScan *scan)

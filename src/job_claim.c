@@ -164,7 +164,7 @@ search(Claimer *c)
 	lanes_open(&c->lanes, c->slot, &c->names, &c->scan, c->wall_us,
 			   c->charged);
 	step = claim_head(c);
-	lanes_close(&c->lanes);
+	lanes_close(&c->lanes, step == STEP_CLAIMED && !c->looking);
 	return step;
 }
 

@@ -144,6 +144,8 @@ open_tables(Dequeue *d)
 
 	memset(&lanes, 0, sizeof(lanes));
 	lanes_init(&lanes, jobs, leases);
+	if (d->max_jobs > 1)
+		lanes_read_ahead(&lanes);
 	for (int i = 0; i < d->n; i++)
 	{
 		Claimer    *c = &d->claimers[i];

@@ -3,7 +3,8 @@
  *		The fresh lane of one flow: jobs that nobody has claimed yet, by id.
  *
  * It is the index (flow, id) of quota.jobs, read where the flow's position says
- * that something may be ready, or where that seems to be (job_guess.c).
+ * that something may be ready, or where that seems to be (job_guess.c).  What an
+ * earlier search of the same call has read already comes first (job_ahead.c).
  *
  * The slot's lock is taken for what is told to the flow meanwhile, and not held
  * while rows are read.
@@ -42,21 +43,22 @@ learn_spacing(const JobLanes *lanes, int64 distance)
 void
 fresh_open(JobLanes *lanes)
 {
-	if (flow_may_guess(lanes->scan))
+	if (lanes->kept == NULL && flow_may_guess(lanes->scan))
 		fresh_guess(lanes);
 	lanes->nranges = position_ranges(&lanes->scan->position, lanes->ranges);
 	lanes->range = 0;
 	lanes->passed = 0;
-	lanes->near = true;
+	lanes->near = FIRST_ENTRIES;
 	lanes->fresh_scan = NULL;
 	lanes->have_fresh = false;
 }
 
-/* The row just read is a ready job of this very flow. */
-static bool
-is_ready(const JobLanes *lanes)
+/* See job_lane.h. */
+bool
+fresh_is_ready(const JobLanes *lanes)
 {
-	return job_is_fresh(lanes->fresh) && job_has_names(lanes->fresh, &lanes->names);
+	return job_is_fresh(lanes->fresh) &&
+		job_has_names(lanes->fresh, &lanes->names) && !row_is_ours(lanes->fresh);
 }
 
 /*
@@ -68,16 +70,16 @@ next_range(JobLanes *lanes)
 {
 	PositionGap *rest = &lanes->ranges[lanes->range];
 	PositionGap range = *rest;
-	int64		near = FIRST_ENTRIES * (*spacing_of(lanes) + 1);
+	int64		near = lanes->near * (*spacing_of(lanes) + 1);
 
-	if (lanes->near && range.hi - range.lo > near)
+	if (near > 0 && range.hi - range.lo > near)
 	{
 		range.hi = range.lo + near;
 		rest->lo = range.hi + 1;
 	}
 	else
 		lanes->range++;
-	lanes->near = false;
+	lanes->near = 0;
 	lanes->range_lo = range.lo;
 	return range;
 }
@@ -95,7 +97,9 @@ begin_range(JobLanes *lanes)
 				Int64GetDatum(range.lo));
 	ScanKeyInit(&keys[2], 2, BTLessEqualStrategyNumber, F_INT8LE,
 				Int64GetDatum(range.hi));
-	lanes->fresh_scan = row_scan_begin(lanes->jobs, QUOTA_REL_JOBS_FLOW, 3, keys);
+	lanes->fresh_scan = lanes->aheads
+		? row_scan_begin_entries(lanes->jobs, QUOTA_REL_JOBS_FLOW, 3, keys)
+		: row_scan_begin(lanes->jobs, QUOTA_REL_JOBS_FLOW, 3, keys);
 }
 
 /*
@@ -123,8 +127,7 @@ read_range(JobLanes *lanes)
 	while (row_scan_next(lanes->fresh_scan, lanes->fresh, &in_progress))
 	{
 		lanes->last_id = row_int64(lanes->fresh, JOB_ID);
-		if (!in_progress && is_ready(lanes) &&
-			!row_is_ours(lanes->fresh))
+		if (!in_progress && fresh_is_ready(lanes))
 		{
 			learn_spacing(lanes, lanes->last_id - lanes->range_lo);
 			return true;
@@ -143,6 +146,7 @@ read_range(JobLanes *lanes)
 void
 fresh_advance(JobLanes *lanes)
 {
+	lanes->have_fresh = lanes->kept && ahead_advance(lanes);
 	while (!lanes->have_fresh)
 	{
 		if (lanes->fresh_scan == NULL && lanes->range >= lanes->nranges)

@@ -23,6 +23,18 @@ lane_end_scan(RowScan **scan)
 extern void fresh_open(JobLanes *lanes);
 /* Moves to the next fresh job that may be ready; have_fresh = false: none. */
 extern void fresh_advance(JobLanes *lanes);
+/* The row just read is a ready job of this very flow, which we did not write. */
+extern bool fresh_is_ready(const JobLanes *lanes);
+
+/* ---- job_ahead.c ---- */
+
+/*
+ * Moves to the next job of lanes->kept that may be ready, into lanes->fresh; false:
+ * there is none, and what is left to be read is in lanes->ranges.
+ */
+extern bool ahead_advance(JobLanes *lanes);
+/* The search has claimed a job: keeps what it knows of those behind for the next one. */
+extern void ahead_keep(JobLanes *lanes);
 
 /* ---- job_guess.c ---- */
 

@@ -1,7 +1,7 @@
 /*
  * job_lanes.c
  *		Searching one flow for its oldest ready job, out of its two lanes
- *		(job_fresh.c, job_returned.c).
+ *		(job_fresh.c with job_ahead.c, job_returned.c).
  *
  * Of the two heads the one with the older original time goes first, so a retry
  * goes before the backlog it came from.
@@ -50,10 +50,12 @@ lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 	returned_open(lanes);
 }
 
-/* Ends the search. */
+/* Ends the search; see job_lanes.h. */
 void
-lanes_close(JobLanes *lanes)
+lanes_close(JobLanes *lanes, bool claimed)
 {
+	if (claimed)
+		ahead_keep(lanes);
 	lane_end_scan(&lanes->fresh_scan);
 	lane_end_scan(&lanes->returned_scan);
 }

@@ -15,6 +15,9 @@ typedef struct LanePlace
 	int64		id;
 } LanePlace;
 
+typedef struct JobAhead JobAhead;
+typedef struct JobAheads JobAheads;
+
 typedef struct JobLanes
 {
 	/* given to lanes_open() */
@@ -49,8 +52,10 @@ typedef struct JobLanes
 	PositionGap ranges[POSITION_MAX_GAPS + 1];
 	int			nranges;
 	int			range;
-	bool		near;			/* nothing of the fresh lane was read yet */
+	int			near;			/* entries to read at first; 0 = that was done */
 	int64		range_lo;		/* where the present range begins */
+	JobAheads  *aheads;			/* of this call; NULL = it wants but one job */
+	JobAhead   *kept;			/* what the one before has left; NULL = nothing */
 	int			passed;			/* rows since the position was told */
 	RowScan    *returned_scan;
 	bool		have_returned;
@@ -65,6 +70,10 @@ typedef struct JobLanes
 extern void lanes_init(JobLanes *lanes, RowTable *jobs, RowTable *leases);
 extern void lanes_open(JobLanes *lanes, uint32 slot, const JobNames *names,
 					   FlowScan *scan, TimestampTz wall_us, bool charged);
+/* From here on searches leave to the next ones of their flow what they have read. */
+extern void lanes_read_ahead(JobLanes *lanes);
+/* Right after flow_scan_begin(), with the slot's lock. */
+extern void lanes_begin(JobLanes *lanes, const FlowScan *scan);
 /* The next ready job, oldest first; false when there is none left. */
 extern bool lanes_next(JobLanes *lanes);
 /*
@@ -73,6 +82,7 @@ extern bool lanes_next(JobLanes *lanes);
 extern void lanes_leave_retries(JobLanes *lanes, int64 due_ns);
 /* Locks the candidate; false when it is not to be had. */
 extern bool lanes_lock(JobLanes *lanes);
-extern void lanes_close(JobLanes *lanes);
+/* claimed: the search has claimed the candidate, so the flow is pinned. */
+extern void lanes_close(JobLanes *lanes, bool claimed);
 
 #endif							/* QUOTA_JOB_LANES_H */

@@ -215,6 +215,14 @@ must_fail(Claimer *c)
 	return true;
 }
 
+/* Begins the search of the flow; locks held. */
+static void
+begin_search(Claimer *c)
+{
+	flow_scan_begin(c->flow, c->now_ns, &c->scan);
+	lanes_begin(&c->lanes, &c->scan);
+}
+
 /* The decision; locks held. */
 static Step
 decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
@@ -239,7 +247,7 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 	if (*result != DECIDE_DONE)
 		return STEP_RACED;
 	if (first)
-		flow_scan_begin(c->flow, c->now_ns, &c->scan);
+		begin_search(c);
 	c->charged = c->verdict.granted > 0;
 	if (c->charged)
 		return c->looking ? STEP_GO_ON : admitted(c, units);
@@ -259,7 +267,7 @@ decide(Claimer *c, const QuotaUnits *units, bool first, DecideResult *result,
 static Step
 look(Claimer *c)
 {
-	flow_scan_begin(c->flow, c->now_ns, &c->scan);
+	begin_search(c);
 	c->charged = false;
 	return STEP_GO_ON;
 }
@@ -368,7 +376,7 @@ turn_continue(Claimer *c)
 	c->wall_us = quota_wall_us();
 	more = flow->state == QUOTA_FLOW_READY || flow->blocked;
 	if (more)
-		flow_scan_begin(c->flow, c->now_ns, &c->scan);
+		begin_search(c);
 	LWLockRelease(&slot->lock);
 	return more;
 }

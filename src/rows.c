@@ -173,9 +173,9 @@ new_scan(RowTable *table, QuotaRelation index, int nkeys)
 	return scan;
 }
 
-/* Begins it; as a walk, it wants the entries themselves. */
+/* Begins it; a walk, say, wants the entries themselves. */
 static RowScan *
-begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys, bool walk)
+begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys, bool entries)
 {
 	RowScan    *scan = find_idle(table, index, nkeys);
 	MemoryContext old;
@@ -185,7 +185,7 @@ begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys, bool walk)
 	for (int i = 0; i < nkeys; i++)
 		keys[i].sk_collation =
 			scan->index->rd_indcollation[keys[i].sk_attno - 1];
-	scan->scan->xs_want_itup = walk;
+	scan->scan->xs_want_itup = entries;
 	old = MemoryContextSwitchTo(table->context);
 	index_rescan(scan->scan, keys, nkeys, NULL, 0);
 	MemoryContextSwitchTo(old);
@@ -201,6 +201,13 @@ RowScan *
 row_scan_begin(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys)
 {
 	return begin(table, index, nkeys, keys, false);
+}
+
+/* See rows.h.  Throws when the index is missing. */
+RowScan *
+row_scan_begin_entries(RowTable *table, QuotaRelation index, int nkeys, ScanKey keys)
+{
+	return begin(table, index, nkeys, keys, true);
 }
 
 /* See rows.h. */
@@ -236,6 +243,27 @@ get_next_tid(RowScan *scan, ScanDirection direction)
 
 	MemoryContextSwitchTo(old);
 	return found;
+}
+
+/* This column of the entry the scan is at. */
+static int64
+value_of_entry(const RowScan *scan, int column)
+{
+	bool		isnull;
+
+	return DatumGetInt64(index_getattr(scan->scan->xs_itup, column,
+									   scan->scan->xs_itupdesc, &isnull));
+}
+
+/* See rows.h. */
+bool
+row_scan_entry(RowScan *scan, int column, int64 *value, ItemPointerData *tid)
+{
+	if (!get_next_tid(scan, ForwardScanDirection))
+		return false;
+	*value = value_of_entry(scan, column);
+	*tid = scan->scan->xs_heaptid;
+	return true;
 }
 
 /* index_getnext_slot(), which passes over entries without a row it may show. */
@@ -311,15 +339,12 @@ row_walk_begin(RowTable *table, QuotaRelation index, int64 lo, int64 hi)
 static bool
 walk_on(RowScan *walk)
 {
-	bool		isnull;
-
 	if (walk->over || walk->has_entry)
 		return walk->has_entry;
 	CHECK_FOR_INTERRUPTS();
 	walk->has_entry = get_next_tid(walk, ForwardScanDirection);
 	if (walk->has_entry)
-		walk->at = DatumGetInt64(index_getattr(walk->scan->xs_itup, 1,
-											   walk->scan->xs_itupdesc, &isnull));
+		walk->at = value_of_entry(walk, 1);
 	else
 		walk->over = true;
 	return walk->has_entry;

@@ -73,6 +73,16 @@ extern bool row_scan_is_insert(const RowScan *scan);
 extern void row_scan_end(RowScan *scan);
 
 /*
+ * A scan that can be asked for entries of the index too: row_scan_entry() moves on
+ * without looking at the row, and gives the entry's bigint in that column and where
+ * the row is, or an older version of it.
+ */
+extern RowScan *row_scan_begin_entries(RowTable *table, QuotaRelation index,
+									   int nkeys, ScanKey keys);
+extern bool row_scan_entry(RowScan *scan, int column, int64 *value,
+						   ItemPointerData *tid);
+
+/*
  * A walk finds rows by ids that rise from lo to hi, in an index of one bigint, without
  * a descent for each.  It reads entries of many ids at a time, so what it finds is
  * what a scan would, but if it finds none, or one that is in progress (both false),
