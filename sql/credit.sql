@@ -212,6 +212,32 @@ INSERT INTO quota.ledger (account, provider, limit_name, unit, kind, amount, cha
 VALUES ('00000000-0000-0000-0000-000000000001', 'llm', 'old', 'credit', 'grant', -1, now(), now(), '9000000000000000')
 RETURNING xid = pg_current_xact_id() AS stamped;
 
+-- also for a trigger that fires while an entry is written
+CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE TG_ARGV[0];
+	RETURN NEW;
+END $$;
+CREATE TRIGGER meddle AFTER INSERT ON quota.ledger FOR EACH ROW WHEN (NEW.kind = 'hold')
+	EXECUTE FUNCTION meddle('UPDATE quota.ledger SET reason = ''mine'' WHERE kind = ''hold''');
+SELECT quota_hold('bolt', 'llm', 'token', 7);
+DROP TRIGGER meddle ON quota.ledger;
+CREATE TRIGGER meddle BEFORE INSERT ON quota.ledger FOR EACH ROW WHEN (NEW.kind = 'hold')
+	EXECUTE FUNCTION meddle('DELETE FROM quota.ledger WHERE kind = ''hold''');
+SELECT quota_hold('bolt', 'llm', 'token', 7);
+DROP TRIGGER meddle ON quota.ledger;
+CREATE TRIGGER meddle BEFORE INSERT ON quota.ledger FOR EACH ROW WHEN (NEW.kind = 'hold')
+	EXECUTE FUNCTION meddle('INSERT INTO quota.ledger (account, provider, limit_name, unit, kind, amount, charged_at, created_at)
+		SELECT account, provider, limit_name, unit, ''grant'', -1, charged_at, created_at FROM quota.ledger WHERE limit_name = ''tokens'' LIMIT 1');
+SELECT quota_hold('bolt', 'llm', 'token', 7);
+DROP TRIGGER meddle ON quota.ledger;
+CREATE TRIGGER meddle AFTER INSERT ON quota.ledger FOR EACH ROW WHEN (NEW.kind = 'hold')
+	EXECUTE FUNCTION meddle('INSERT INTO quota.ledger (account, provider, limit_name, unit, kind, amount, reason, charged_at, created_at, xid)
+		VALUES (''00000000-0000-0000-0000-000000000001'', ''llm'', ''old'', ''credit'', ''grant'', -1, ''meddled'', now(), now(), ''9000000000000000'')');
+SELECT quota_release(permit) FROM quota_hold('bolt', 'llm', 'token', 7);
+DROP TRIGGER meddle ON quota.ledger;
+SELECT bool_and(xid < pg_current_xact_id()) AS stamped FROM quota.ledger WHERE reason = 'meddled';
+
 -- the audit finds what should never be
 SELECT permit AS p FROM quota_hold('bolt', 'llm', 'token', 7, '1 day') \gset
 BEGIN;

@@ -87,7 +87,7 @@ extern void held_note_lease(Held *h, bool gone);
 
 /*
  * Locks a running attempt; throws nothing for one that is stale or busy.  Unless
- * it is HELD_RUNNING nothing was noted.  A stale one is not locked.
+ * it is HELD_RUNNING nothing was noted, and of a stale one at most the job is locked.
  */
 extern HeldOutcome held_try_running(Held *h, int64 id, int32 attempt);
 

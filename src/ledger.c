@@ -24,8 +24,9 @@
 #include "row_write.h"
 #include "shmem.h"
 #include "trigger.h"
-#include "utils/timestamp.h"
+#include "utils/fmgrprotos.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/xid8.h"
 
@@ -33,8 +34,19 @@ PG_FUNCTION_INFO_V1(quota_ledger_refuse);
 PG_FUNCTION_INFO_V1(quota_ledger_restored);
 PG_FUNCTION_INFO_V1(quota_ledger_stamp);
 
-/* ledger_write() or ledger_rewrite() is at work: the row that fires a trigger is ours */
-static bool appending = false;
+/*
+ * The write of ours that is under way.  Its own row's triggers fire one level deeper
+ * than the code that writes; what a trigger, which users may have made, writes
+ * meanwhile is deeper still, and as much a stranger's as ever.
+ */
+typedef struct LedgerWrite
+{
+	Oid			table;			/* InvalidOid = none */
+	int			depth;			/* of triggers, of who writes */
+	ItemPointerData row;		/* the version that is replaced; invalid = none */
+} LedgerWrite;
+
+static LedgerWrite writing = {.table = InvalidOid};
 
 /* ---- entries ---- */
 
@@ -54,34 +66,34 @@ next_id(Relation ledger)
 	return nextval_internal(sequence, false);
 }
 
-/* See ledger.h. */
-void
-ledger_write(RowTable *table, const RowValues *row)
+/* In how many triggers we are, of any table. */
+static int
+trigger_depth(void)
 {
-	appending = true;
-	PG_TRY();
-	{
-		row_insert(table, row);
-	}
-	PG_FINALLY();
-	{
-		appending = false;
-	}
-	PG_END_TRY();
+	return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
 }
 
 /* See ledger.h. */
 void
-ledger_rewrite(RowTable *table, TupleTableSlot *slot, const RowValues *row)
+ledger_write(RowTable *table, TupleTableSlot *old, const RowValues *row)
 {
-	appending = true;
+	const LedgerWrite outer = writing;
+
+	writing.table = RelationGetRelid(row_relation(table));
+	writing.depth = trigger_depth();
+	ItemPointerSetInvalid(&writing.row);
+	if (old)
+		writing.row = old->tts_tid;
 	PG_TRY();
 	{
-		row_update(table, slot, row);
+		if (old)
+			row_update(table, old, row);
+		else
+			row_insert(table, row);
 	}
 	PG_FINALLY();
 	{
-		appending = false;
+		writing = outer;
 	}
 	PG_END_TRY();
 }
@@ -117,7 +129,7 @@ ledger_append(RowTable *ledger, const LedgerEntry *entry)
 		if (entry->allowance >= 0)
 			row_set(&row, LEDGER_ALLOWANCE, Int64GetDatum(entry->allowance));
 	}
-	ledger_write(ledger, &row);
+	ledger_write(ledger, NULL, &row);
 }
 
 /* See ledger.h. */
@@ -213,6 +225,24 @@ ledger_lock_permit(RowTable *ledger, int64 permit)
 	(TRIGGER_TABLE(QUOTA_REL_LEDGER) | TRIGGER_TABLE(QUOTA_REL_PERIODS) | \
 	 TRIGGER_TABLE(QUOTA_REL_EXPIRED))
 
+/* The trigger fires for the row that ledger_write() inserts. */
+static bool
+inserts_ours(const TriggerData *trigger)
+{
+	return RelationGetRelid(trigger->tg_relation) == writing.table &&
+		trigger_depth() == writing.depth + 1;
+}
+
+/* It fires for the row that ledger_write() replaces. */
+static bool
+replaces_ours(const TriggerData *trigger)
+{
+	return TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) &&
+		RelationGetRelid(trigger->tg_relation) == writing.table &&
+		ItemPointerIsValid(&writing.row) &&
+		ItemPointerEquals(&trigger->tg_trigtuple->t_self, &writing.row);
+}
+
 /* BEFORE UPDATE, DELETE or TRUNCATE. */
 Datum
 quota_ledger_refuse(PG_FUNCTION_ARGS)
@@ -225,7 +255,7 @@ quota_ledger_refuse(PG_FUNCTION_ARGS)
 
 	TriggerData *trigger = quota_trigger(fcinfo, &shape);
 
-	if (appending)
+	if (replaces_ours(trigger))
 		return PointerGetDatum(trigger->tg_newtuple);
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -256,7 +286,7 @@ quota_ledger_stamp(PG_FUNCTION_ARGS)
 	Oid			table = RelationGetRelid(trigger->tg_relation);
 	Datum		xid;
 
-	if (appending)
+	if (inserts_ours(trigger))
 		return PointerGetDatum(trigger->tg_trigtuple);
 	xid = FullTransactionIdGetDatum(GetTopFullTransactionId());
 	if (table == quota_relation(QUOTA_REL_LEDGER))
@@ -297,7 +327,7 @@ quota_ledger_restored(PG_FUNCTION_ARGS)
 	TriggerData *trigger = quota_trigger(fcinfo, &shape);
 	LedgerEntry *entry;
 
-	if (appending)
+	if (inserts_ours(trigger))
 		return PointerGetDatum(NULL);
 
 	entry = ledger_read(trigger->tg_trigslot);

@@ -64,10 +64,11 @@ typedef struct LedgerEntry
 extern void ledger_append(RowTable *ledger, const LedgerEntry *entry);
 /* The transaction that wrote the entry in a row. */
 extern uint64 ledger_xid(TupleTableSlot *slot);
-/* row_insert() into one of our tables that only a restore may insert into otherwise. */
-extern void ledger_write(RowTable *table, const RowValues *row);
-/* row_update() of a row that nobody else may change, after row_lock(). */
-extern void ledger_rewrite(RowTable *table, TupleTableSlot *slot, const RowValues *row);
+/*
+ * Writes a row of one of the tables that are final for everybody else: a new one, or in
+ * place of old, which was locked by row_lock().  As row_insert() and row_update().
+ */
+extern void ledger_write(RowTable *table, TupleTableSlot *old, const RowValues *row);
 /*
  * The entry in a row counts at an instant of its own, when it was decided: it is no
  * part of what becomes of another one, and as old.

@@ -60,7 +60,7 @@ insert_expired(const Due *due, TimestampTz start, TimestampTz end, int64 amount)
 				FullTransactionIdFromU64(due->horizon->xid)));
 	row_set(&row, EXPIRED_CREATED_AT, TimestampTzGetDatum(quota_wall_us()));
 	row_set(&row, EXPIRED_XID, FullTransactionIdGetDatum(GetTopFullTransactionId()));
-	ledger_write(table, &row);
+	ledger_write(table, NULL, &row);
 	row_close(table);
 }
 

@@ -206,7 +206,7 @@ insert_period(Closing *c, const LedgerPeriod *period)
 				 ledger_account_tenant(&account, c->limit->per_tenant));
 	row_set_text(&row, PERIODS_UNIT, entry->unit);
 	set_counted(c, &row, period);
-	ledger_write(c->periods, &row);
+	ledger_write(c->periods, NULL, &row);
 }
 
 /*
@@ -238,7 +238,7 @@ find_row(const Closing *c, TimestampTz at, bool before)
 
 /* ---- charged after all ---- */
 
-/* Writes the row of the period, which is in the slot, anew. */
+/* Writes the row of the period, which is in the slot, anew; 55P03 when somebody has it locked. */
 static void
 count_again(Closing *c, const LedgerPeriod *period)
 {
@@ -247,8 +247,11 @@ count_again(Closing *c, const LedgerPeriod *period)
 	(void) entry_of(c);
 	set_counted(c, &row, period);
 	if (row_lock(c->periods, c->slot) != ROW_LOCKED)
-		elog(ERROR, "could not lock a row of quota.ledger_periods");
-	ledger_rewrite(c->periods, c->slot, &row);
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("a row of quota.ledger_periods is locked by another transaction"),
+				 errhint("The period is counted again when that has ended and the account has another entry.")));
+	ledger_write(c->periods, c->slot, &row);
 }
 
 /* Up to which transaction the row in the slot counts. */

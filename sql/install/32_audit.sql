@@ -220,17 +220,16 @@ AS $$
 		FROM ends AS e WHERE e.ended OPERATOR(pg_catalog.>) e.period_start
 		UNION ALL
 		SELECT e.account, 'period not closed', 'one that ends by ' OPERATOR(pg_catalog.||) e.period_start, 1, 0
-		FROM ends AS e
+		FROM ends AS e JOIN newest AS f ON f.account OPERATOR(pg_catalog.=) e.account
 		WHERE e.ended OPERATOR(pg_catalog.<>) e.period_start AND EXISTS (
 			SELECT FROM quota.ledger AS l
 			WHERE l.account OPERATOR(pg_catalog.=) e.account AND l.charged_at OPERATOR(pg_catalog.>=) e.ended
-				AND l.charged_at OPERATOR(pg_catalog.<) e.period_start
-				AND l.xid OPERATOR(pg_catalog.<) (SELECT f.upto FROM newest AS f
-					WHERE f.account OPERATOR(pg_catalog.=) e.account))
+				AND l.charged_at OPERATOR(pg_catalog.<) e.period_start AND l.xid OPERATOR(pg_catalog.<) f.upto)
 		UNION ALL
 		SELECT p.account, 'closed period differs', v.what OPERATOR(pg_catalog.||) ' in the one that starts at ' OPERATOR(pg_catalog.||) p.period_start,
 			v.due, v.told
 		FROM quota.ledger_periods AS p
+		LEFT JOIN newest AS f ON f.account OPERATOR(pg_catalog.=) p.account
 		CROSS JOIN LATERAL (
 			SELECT coalesce(pg_catalog.sum(l.amount), 0) AS used, coalesce(pg_catalog.sum(l.held), 0) AS held,
 				coalesce(pg_catalog.sum(OPERATOR(pg_catalog.-) l.amount) FILTER (WHERE l.permit IS NULL), 0) AS given
@@ -240,9 +239,9 @@ AS $$
 		-- folded, and the row lacks it
 		CROSS JOIN LATERAL (
 			SELECT pg_catalog.count(*) AS n
-			FROM newest AS f JOIN quota.ledger AS l
-				ON l.account OPERATOR(pg_catalog.=) f.account AND l.xid OPERATOR(pg_catalog.<) f.upto
-			WHERE f.account OPERATOR(pg_catalog.=) p.account AND l.xid OPERATOR(pg_catalog.>=) p.upto
+			FROM quota.ledger AS l
+			WHERE l.account OPERATOR(pg_catalog.=) p.account
+				AND l.xid OPERATOR(pg_catalog.>=) p.upto AND l.xid OPERATOR(pg_catalog.<) f.upto
 				AND l.charged_at OPERATOR(pg_catalog.>=) p.period_start AND l.charged_at OPERATOR(pg_catalog.<) p.period_end
 				AND l.kind OPERATOR(pg_catalog.=) ANY (ARRAY['hold', 'grant', 'adjust'])) AS a
 		CROSS JOIN LATERAL (VALUES

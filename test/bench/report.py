@@ -141,7 +141,8 @@ def verdict(target):
 
 
 def bound(target):
-    return f'{spread(target.bound_values)}, {target.bound_by}' if target.bound_by else ''
+    # that of one round says nothing
+    return f'{spread(target.bound_values)}, {target.bound_by}' if len(target.bound_values) > 1 else ''
 
 
 def time(value):
@@ -178,7 +179,7 @@ def print_target(target):
     against = '' if target.rate else ' times'
     print(f'  {target.name}: {spread(target.values)}{against}, '
           f'at least {number(target.least)}: {verdict(target)}')
-    if target.bound_by:
+    if bound(target):
         print(f'    bound: {bound(target)}')
 
 

@@ -7,6 +7,7 @@ entries() { sql -d credit -c "SELECT count(*) FROM $1 WHERE kind = '$2'"; }
 # $1 clients; what was done is counted in what was written for it
 measure_hold_and_settle() { measure_pairs "$1" credit quota.ledger; }
 measure_row_balance() { measure_pairs "$1" credit_row row_entry; }
+measure_durable_commits() { local clients=$1; tps -f $bench/commits.pgbench credit; }
 measure_pairs() {
 	local clients=$1 kind measured holds settled
 	holds=$(entries "$3" hold) settled=$(entries "$3" settle)
@@ -25,16 +26,16 @@ dead_rows() {
 }
 
 part_credit() {
-	local n
-	# a figure to reach is near, and 32 clients on one account vary
-	local rounds=$((rounds == 1 ? 1 : rounds + 2))
+	local n commits="two durable commits alone"
+	# more than of others: 32 clients on one account vary
+	local rounds=$credit_rounds
 	need_database credit 10
 	quietly sql -d credit -f $bench/credit.sql
 	for n in 1 8 32; do
 		compare credit_$n "$(of_clients $n), hold and settle on one account, two durable commits a pair" pairs/s \
-			"hold_and_settle $n=quota" "row_balance $n=balance in a row"
+			"hold_and_settle $n=quota" "row_balance $n=balance in a row" "durable_commits $n=$commits"
 	done
-	target "hold + settle on one account, 32 clients, against the balance row" credit_32 quota "balance in a row" 8
+	target "hold + settle on one account, 32 clients, against the balance row" credit_32 quota "balance in a row" 8 "$commits"
 	dead_rows
 	echo "    audit: $(sql -d credit -c 'SELECT count(*) FROM quota_audit()') problems"
 	drop_databases credit

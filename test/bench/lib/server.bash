@@ -135,6 +135,6 @@ describe() {
 	printf 'Node.js\t%s\n' "$(node --version)"
 	sed -n '/"dependencies"/,/}/s/^ *"\(.*\)": "\(.*\)",\{0,1\}$/\1\t\2/p' $bench/peers/package.json
 	printf 'seconds of a measurement of calls\t%s\n' "$round_time"
-	printf 'rounds\t%s of calls, %s of jobs\n' "$rounds" "$job_rounds"
+	printf 'rounds\t%s of calls, %s of jobs, %s of credits\n' "$rounds" "$job_rounds" "$credit_rounds"
 	printf 'jobs of a client in a measurement\t%s\n' "$claims"
 }
