@@ -236,6 +236,7 @@ CREATE TRIGGER meddle AFTER INSERT ON quota.ledger FOR EACH ROW WHEN (NEW.kind =
 		VALUES (''00000000-0000-0000-0000-000000000001'', ''llm'', ''old'', ''credit'', ''grant'', -1, ''meddled'', now(), now(), ''9000000000000000'')');
 SELECT quota_release(permit) FROM quota_hold('bolt', 'llm', 'token', 7);
 DROP TRIGGER meddle ON quota.ledger;
+DROP FUNCTION meddle();
 SELECT bool_and(xid < pg_current_xact_id()) AS stamped FROM quota.ledger WHERE reason = 'meddled';
 
 -- the audit finds what should never be
