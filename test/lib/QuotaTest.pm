@@ -50,7 +50,7 @@ use Test::More;
 
 our @EXPORT = (
 	qw(new_node configure crash crash_backend clock_advance clock_set psql_value
-	  session wait_event wait_gone wait_until),
+	  session wait_event wait_gone wait_idle wait_until),
 	@PostgreSQL::Test::Utils::EXPORT,
 	@Test::More::EXPORT);
 
@@ -245,6 +245,23 @@ sub wait_gone
 	$node->poll_query_until('postgres',
 		"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid IN ($pids))")
 	  or die "some backend of $pids does not end";
+	return 1;
+}
+
+=pod
+
+=item wait_idle($node)
+
+Waits until no background worker is at work.
+
+=cut
+
+sub wait_idle
+{
+	my ($node) = @_;
+	$node->poll_query_until('postgres',
+		"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'quota worker')")
+	  or die 'a background worker stays';
 	return 1;
 }
 

@@ -47,11 +47,7 @@ lose_permit('postgres');
 ok(wait_for_event('postgres', 1), 'a worker writes events');
 is( psql_value($node, 'SELECT kind, provider, tenant FROM quota.events'),
 	'lost_permit|p|t', 'with what they are about');
-ok( $node->poll_query_until(
-		'postgres',
-		"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'quota worker'"
-	),
-	'and goes away');
+ok(wait_idle($node), 'and goes away');
 
 # ---- a worker that cannot do its work ----
 

@@ -217,9 +217,7 @@ value("INSERT INTO quota.tenants (tenant, tier, max_queued) VALUES ('quiet', 'ba
 value("SELECT reason FROM quota_enqueue('quiet', 'p', class => 'batch')");
 my $told = "2030-01-01 00:00:00|p|class batch: limit of the tenant is 0; 1 $one";
 is(told(1), $told, 'the first one is told at once');
-$node->poll_query_until('postgres',
-	"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'quota worker'")
-  or die 'a worker stays';
+wait_idle($node);
 value("SELECT count(*) FROM generate_series(1, 4) i, quota_enqueue('quiet', 'p', to_jsonb(i), class => 'batch')");
 clock_advance($node, '59 s');
 is(value("BEGIN; SELECT reason FROM quota_enqueue('quiet', 'p'); ROLLBACK"), 'queue_full', 'refused in a transaction that rolls back');

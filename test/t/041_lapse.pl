@@ -42,21 +42,12 @@ sub comes_to
 	return;
 }
 
-# nothing is due in the background
-sub settle
-{
-	$node->poll_query_until('postgres',
-		"SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'quota worker'")
-	  or die 'a worker stays';
-	return;
-}
-
 # ---- what the end is ----
 
 my $listener = session($node);
 $listener->query('LISTEN done');
 running('a', 't');
-settle();
+wait_idle($node);
 is(value("SELECT quota_cancel(job('a'))"), 'requested', 'it is asked for');
 is(value("SELECT reason FROM quota_enqueue('t', 'p')"), 'queue_full', 'the job has its place');
 clock_advance($node, '59 s');

@@ -8,23 +8,10 @@ use strict;
 use warnings FATAL => 'all';
 use lib 'test/lib';
 use QuotaTest;
+use QuotaTest::Ledger;
 
 my $node = new_node('main', 'restart_after_crash' => 'on');
-clock_set($node, '2026-05-31 23:00:00+00');
-$node->safe_psql(
-	'postgres', q{
-	INSERT INTO quota.tiers (tier) VALUES ('basic');
-	INSERT INTO quota.tenants (tenant, tier) VALUES ('t', 'basic'), ('u', 'basic');
-	INSERT INTO quota.providers (provider) VALUES ('p');
-	INSERT INTO quota.costs (provider, unit, cost) VALUES ('p', 'credit', 10);
-	INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period, external)
-		VALUES ('p', 'credits', '{tenant}', 'credit', 'allowance', 100000, '1 month', false);
-	CREATE PROCEDURE spend(who text, calls int) LANGUAGE plpgsql AS $$
-	BEGIN
-		FOR i IN 1..calls LOOP
-			PERFORM quota_settle((quota_acquire(who, 'p')).permit);
-		END LOOP;
-	END $$});
+ledger_setup($node, 't', 'u');
 
 sub balances
 {
@@ -32,34 +19,12 @@ sub balances
 		FROM unnest('{t,u}'::text[]) t, quota_balance(t, 'p')});
 }
 
-# The worker has come to the end of the ledger.
-sub folded
-{
-	clock_advance($node, '10 s');
-	return $node->poll_query_until('postgres',
-		q{SELECT last_value = (SELECT max(id) FROM quota.ledger) FROM quota.ledger_folded});
-}
-
-# A run of the worker that began after this call has ended.
-sub worked
-{
-	my $state = q{SELECT count(*) FROM quota.events WHERE kind = 'tier_changed'};
-	my $n = psql_value($node, $state);
-	$node->safe_psql('postgres', q{
-		INSERT INTO quota.tiers (tier) VALUES ('other') ON CONFLICT DO NOTHING;
-		UPDATE quota.tenants SET tier = CASE tier WHEN 'basic' THEN 'other' ELSE 'basic' END WHERE tenant = 'u'});
-	clock_advance($node, '10 s');
-	$node->poll_query_until('postgres', "SELECT ($state) > $n");
-	return $node->poll_query_until('postgres',
-		q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'quota worker'});
-}
-
 my $folds = q{SELECT count(*), max(entries) FROM quota.ledger_folds};
 my $periods = q{SELECT string_agg(tenant || ' ' || period_start::date || ' ' || posted || ' ' || held, ', ' ORDER BY tenant, period_start)
 	FROM quota.ledger_periods};
 
 $node->safe_psql('postgres', q{CALL spend('t', 100)});
-ok(folded(), 'a worker folds');
+ok(folded($node), 'a worker folds');
 is(psql_value($node, $folds), '1|200', 'all there is');
 
 # ---- an open transaction ----
@@ -67,20 +32,20 @@ is(psql_value($node, $folds), '1|200', 'all there is');
 my $session = session($node);
 $session->query(q{BEGIN; SELECT quota_hold('t', 'p', 'credit', 10, '30 days')});
 $node->safe_psql('postgres', q{CALL spend('t', 50)});
-ok(worked(), 'the worker runs');
+ok(worked($node), 'the worker runs');
 is(psql_value($node, $folds), '1|200', 'nothing is folded while a transaction is open that is older');
 
 clock_set($node, '2026-06-01 00:00:00+00');
 $node->safe_psql('postgres', q{CALL spend('u', 1)});
-ok(worked(), 'the worker runs when the month has begun');
+ok(worked($node), 'the worker runs when the month has begun');
 is(psql_value($node, $periods), '', 'nor is a period closed in which it took something');
 is(balances(), 't 0 0, u 10 0', 'while all others are in the next one');
 is(psql_value($node, q{SELECT admitted FROM quota_acquire('t', 'p', units => '{"credit": 100000}')}),
 	't', 'and have all of it');
 is(psql_value($node, 'SELECT * FROM quota_audit()'), '', 'the audit finds nothing');
 $session->query('COMMIT');
-ok(worked(), 'when it has ended');
-ok(folded(), 'entries are folded');
+ok(worked($node), 'when it has ended');
+ok(folded($node), 'entries are folded');
 is(psql_value($node, $periods), 't 2026-05-01 1500 10', 'and the period is closed, with its hold');
 is(balances(), 't 100000 100000, u 10 0', 'balances are what they were');
 
@@ -92,7 +57,7 @@ is(balances(), 't 0 0, u 0 0', 'a period begins without its row');
 $node->safe_psql('postgres', q{CALL spend('u', 2)});
 is(balances(), 't 0 0, u 20 0', 'and is used');
 $session->query('COMMIT');
-ok(worked(), 'once the worker can');
+ok(worked($node), 'once the worker can');
 $node->poll_query_until('postgres', 'SELECT count(*) = 3 FROM quota.ledger_periods');
 is(psql_value($node, $periods), 't 2026-05-01 1500 10, t 2026-06-01 100000 0, u 2026-06-01 10 0',
 	'it closes what is over');
@@ -100,7 +65,7 @@ is(psql_value($node, $periods), 't 2026-05-01 1500 10, t 2026-06-01 100000 0, u 
 # ---- restart and crash ----
 
 $node->safe_psql('postgres', q{CALL spend('t', 500)});
-ok(folded(), 'folded');
+ok(folded($node), 'folded');
 $node->safe_psql('postgres', q{CALL spend('t', 7)});
 my $before = balances();
 is($before, 't 5070 0, u 20 0', 'a balance of folded and other entries');

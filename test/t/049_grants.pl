@@ -8,6 +8,7 @@ use strict;
 use warnings FATAL => 'all';
 use lib 'test/lib';
 use QuotaTest;
+use QuotaTest::Ledger;
 
 my $node = new_node('main', -init => { allows_streaming => 1 }, 'restart_after_crash' => 'on', 'autovacuum' => 'off');
 clock_set($node, '2026-05-10 12:00:00+00');
@@ -91,9 +92,7 @@ crash($node);
 clock_set($node, '2026-05-10 15:00:00+00');
 clock_advance($node, '10 s');
 psql_value($node, q{SELECT quota_settle(permit) FROM quota_hold('t3', 'p', 'credit', 1)});
-clock_advance($node, '10 s');
-$node->poll_query_until('postgres',
-	q{SELECT last_value = (SELECT max(id) FROM quota.ledger) FROM quota.ledger_folded});
+folded($node);
 is(psql_value($node, $rows), 't1 50 0, t2 50 30', 'once, whatever crashes');
 healthy('after crashes');
 

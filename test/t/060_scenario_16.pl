@@ -18,8 +18,7 @@ sub stop_workers
 {
 	$launcher = psql_value($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'quota launcher'");
 	kill 'STOP', $launcher or die "could not stop the launcher: $!";
-	wait_until('the end of workers',
-		sub { psql_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'quota worker'") eq '0' });
+	wait_idle($node);
 	return;
 }
 

@@ -9,45 +9,12 @@ use strict;
 use warnings FATAL => 'all';
 use lib 'test/lib';
 use QuotaTest;
+use QuotaTest::Ledger;
 
 my $node = new_node('main', 'restart_after_crash' => 'on');
 sub value { return psql_value($node, $_[0]) }
 
-clock_set($node, '2026-05-31 23:00:00+00');
-$node->safe_psql(
-	'postgres', q{
-	INSERT INTO quota.tiers (tier) VALUES ('basic'), ('other');
-	INSERT INTO quota.tenants (tenant, tier) SELECT t, 'basic' FROM unnest('{u,v,w,x,y,z}'::text[]) t;
-	INSERT INTO quota.providers (provider) VALUES ('p');
-	INSERT INTO quota.costs (provider, unit, cost) VALUES ('p', 'credit', 10);
-	INSERT INTO quota.limits (provider, name, per, unit, kind, amount, period, external)
-		VALUES ('p', 'credits', '{tenant}', 'credit', 'allowance', 100000, '1 month', false);
-	CREATE PROCEDURE spend(who text, calls int) LANGUAGE plpgsql AS $$
-	BEGIN
-		FOR i IN 1..calls LOOP
-			PERFORM quota_settle((quota_acquire(who, 'p')).permit);
-		END LOOP;
-	END $$});
-
-# A run of the worker that began after this call has ended.
-sub worked
-{
-	my $state = q{SELECT count(*) FROM quota.events WHERE kind = 'tier_changed'};
-	my $n = value($state);
-	value(q{UPDATE quota.tenants SET tier = CASE tier WHEN 'basic' THEN 'other' ELSE 'basic' END WHERE tenant = 'u'});
-	clock_advance($node, '10 s');
-	$node->poll_query_until('postgres', "SELECT ($state) > $n");
-	return $node->poll_query_until('postgres',
-		q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'quota worker'});
-}
-
-# The worker has come to the end of the ledger.
-sub folded
-{
-	clock_advance($node, '10 s');
-	return $node->poll_query_until('postgres',
-		q{SELECT last_value = (SELECT max(id) FROM quota.ledger) FROM quota.ledger_folded});
-}
+ledger_setup($node, 'u' .. 'z');
 
 sub rows
 {
@@ -71,7 +38,7 @@ my $audit = 'SELECT * FROM quota_audit()';
 
 clock_set($node, '2026-09-10 00:00:00+00');
 $node->safe_psql('postgres', q{CALL spend('u', 1)});
-ok(worked() && folded() && worked(), 'the worker has seen September');
+ok(worked($node) && folded($node) && worked($node), 'the worker has seen September');
 
 clock_set($node, '2026-06-15 00:00:00+00');
 value(q{SELECT count(*) FROM unnest('{v,w,x}'::text[]) t, quota_balance(t, 'p')});
@@ -95,7 +62,7 @@ is(rows('x'), 'Jun 10 0 0, Aug 0 0 0', 'though July has nothing else');
 is(value($audit), '', 'the audit finds nothing');
 my $before = value($versions);
 $undo->query('ROLLBACK');
-ok(worked(), 'a transaction has rolled back');
+ok(worked($node), 'a transaction has rolled back');
 is(value($versions), $before, 'no row is written');
 $session->query('COMMIT');
 is(value($audit), '', 'the audit finds nothing once the other has committed');
@@ -104,10 +71,10 @@ is(rows('x'), 'Jun 10 0 0, Jul 0 20 0, Aug 10 0 0', 'there is one where there wa
 is(rows('v'), 'Jul 20 0 0', 'that of others is as it was');
 is(value($audit), '', 'the audit finds nothing');
 $before = value($versions);
-ok(worked() && folded() && worked(), 'the worker runs again');
+ok(worked($node) && folded($node) && worked($node), 'the worker runs again');
 is(value($versions), $before, 'and writes no row twice');
 value(q{SELECT quota_settle(permit, units => '{"credit": 4}') FROM quota.holds WHERE tenant = 'w'});
-ok(worked() && folded() && worked(), 'a hold is settled');
+ok(worked($node) && folded($node) && worked($node), 'a hold is settled');
 is(rows('w'), 'Jul 700 10 0, Aug 10 0 0', 'the row of its period says that it was open');
 is(value(q{SELECT spent || ' ' || held || ' ' || closing FROM quota.statement_periods WHERE tenant = 'w' AND period_start = '2026-07-01'}),
 	'704 0 99296', 'its statement what became of it');
@@ -119,7 +86,7 @@ clock_set($node, '2026-10-02 00:00:00+00');
 comes_to('y', 'Sep 10 0 0', 'September is closed');
 clock_set($node, '2026-09-05 00:00:00+00');
 $node->safe_psql('postgres', q{CALL spend('y', 2); SELECT quota_grant('y', 'p', 'credits', 500), quota_adjust('y', 'p', 'credits', 7)});
-ok(folded(), 'it goes on');
+ok(folded($node), 'it goes on');
 clock_set($node, '2026-10-03 00:00:00+00');
 comes_to('y', 'Sep -463 0 493', 'its row has all of it');
 is(value($audit), '', 'the audit finds nothing');
