@@ -9,9 +9,9 @@
  *
  * THE LIST of a flow says, from an epoch of its position on:
  *
- *		Of the fresh ids up to "upto" none is ready but those in the list, or the
- *		transaction that made it ready has raised it since the epoch, or has still
- *		to raise it.
+ *		Of the fresh ids up to "upto" none is ready but those in the list, and those
+ *		that the transaction which made them ready has raised since the epoch, or has
+ *		still to raise.
  *
  * MADE when a search ends by a claim, with the index scan it has open.  Its epoch is
  * that of the scan's present stretch, which was copied before the scan read anything.
@@ -147,8 +147,8 @@ ahead_advance(JobLanes *lanes)
 		if (fresh_is_ready(lanes))
 			return true;
 	}
-	/* such a flow is asked for many */
-	lanes->near = AHEAD_JOBS;
+	/* a call that has used up a list may want as many again */
+	lanes->first_entries = AHEAD_JOBS;
 	go_on_at(lanes, ahead->upto + 1);
 	return false;
 }
@@ -196,10 +196,12 @@ ahead_keep(JobLanes *lanes)
 {
 	JobAhead   *ahead = lanes->kept;
 
+	/* nobody will raise what was skipped: see MADE */
 	if (lanes->aheads == NULL || lanes->scan->position.skipped.n > 0)
 		return;
 	if (ahead)
 	{
+		/* a job of the returned lane went before the head */
 		ahead->next -= lanes->have_fresh;
 		ahead->flow = lanes->scan->flow;
 		ahead->epoch = lanes->scan->position.epoch;

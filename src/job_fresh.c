@@ -48,7 +48,7 @@ fresh_open(JobLanes *lanes)
 	lanes->nranges = position_ranges(&lanes->scan->position, lanes->ranges);
 	lanes->range = 0;
 	lanes->passed = 0;
-	lanes->near = FIRST_ENTRIES;
+	lanes->first_entries = FIRST_ENTRIES;
 	lanes->fresh_scan = NULL;
 	lanes->have_fresh = false;
 }
@@ -70,7 +70,7 @@ next_range(JobLanes *lanes)
 {
 	PositionGap *rest = &lanes->ranges[lanes->range];
 	PositionGap range = *rest;
-	int64		near = lanes->near * (*spacing_of(lanes) + 1);
+	int64		near = lanes->first_entries * (*spacing_of(lanes) + 1);
 
 	if (near > 0 && range.hi - range.lo > near)
 	{
@@ -79,7 +79,7 @@ next_range(JobLanes *lanes)
 	}
 	else
 		lanes->range++;
-	lanes->near = 0;
+	lanes->first_entries = 0;
 	lanes->range_lo = range.lo;
 	return range;
 }

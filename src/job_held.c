@@ -215,6 +215,7 @@ delete_lease(Held *h, int64 id, int32 attempt)
 		return outcome;
 	if (row_lock(h->leases, h->lease) != ROW_LOCKED)
 		return HELD_BUSY;
+	/* its place may be another one now */
 	held_note_lease(h, true);
 	row_delete(h->leases, h->lease);
 	return HELD_RUNNING;

@@ -9,7 +9,7 @@
  * nobody has claimed the job yet.
  *
  * Who ends an attempt for good (held_try_end()) deletes its lease, which is a lock as
- * well.  So there the lease is only read first; then the job is locked and read, and the
+ * well.  So there the lease is at first only read; then the job is locked and read, and the
  * lease deleted as it was read, all without waiting.  What may come in between:
  *
  *	- Whoever else ends, extends or cancels the attempt locks the job, too, or has
@@ -94,7 +94,10 @@ extern HeldOutcome held_try_running(Held *h, int64 id, int32 attempt);
 /* The same, or throws 42704, 55000, 55P03. */
 extern void held_running(Held *h, int64 id, int32 attempt);
 
-/* As these, for an attempt that ends for good: its lease is deleted, and stays in h. */
+/*
+ * As these, for an attempt that ends for good: its lease is deleted, and stays in h.
+ * Whatever the outcome, the lease may have been noted, which costs a scan one look.
+ */
 extern HeldOutcome held_try_end(Held *h, int64 id, int32 attempt);
 extern void held_end(Held *h, int64 id, int32 attempt);
 

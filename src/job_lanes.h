@@ -52,7 +52,7 @@ typedef struct JobLanes
 	PositionGap ranges[POSITION_MAX_GAPS + 1];
 	int			nranges;
 	int			range;
-	int			near;			/* entries to read at first; 0 = that was done */
+	int			first_entries;	/* to read at first; 0 = that was done */
 	int64		range_lo;		/* where the present range begins */
 	JobAheads  *aheads;			/* of this call; NULL = it wants but one job */
 	JobAhead   *kept;			/* what the one before has left; NULL = nothing */

@@ -10,6 +10,7 @@
 
 #include "args.h"
 #include "error.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 /* A row that can't be found may be moving: a dirty scan is repeated. */
@@ -43,18 +44,17 @@ job_is_fresh(TupleTableSlot *job)
 	return job_state_is(job, "queued") && row_int32(job, JOB_ATTEMPT) == 0;
 }
 
-/* A name into a fixed buffer, "" for null. */
+/* A name into a fixed buffer, "" for null.  Not by row_text(), which allocates. */
 static void
 copy_name(TupleTableSlot *job, int column, char out[QUOTA_NAME_LEN])
 {
 	bool		isnull;
 	Datum		value = slot_getattr(job, column, &isnull);
-	text	   *name = isnull ? NULL : DatumGetTextPP(value);
-	int			length = isnull ? 0 : Min(VARSIZE_ANY_EXHDR(name), QUOTA_NAME_LEN - 1);
 
-	if (!isnull)
-		memcpy(out, VARDATA_ANY(name), length);
-	out[length] = '\0';
+	if (isnull)
+		out[0] = '\0';
+	else
+		text_to_cstring_buffer(DatumGetTextPP(value), out, QUOTA_NAME_LEN);
 }
 
 /* What flow the job belongs to. */

@@ -3,6 +3,13 @@
  *		Rows of the ledger, which is append-only: nothing here edits an entry, and
  *		triggers refuse anybody else who tries.
  *
+ * ROWS OF OURS
+ *
+ * The same triggers are on what is derived from entries and kept for ever (LEDGER_TABLES),
+ * and there a row of quota.ledger_periods may be replaced by us (ledger_period.c).  They
+ * know our own writes by "writing", which ledger_write() sets for as long as one takes;
+ * triggers of users that it fires remain strangers.
+ *
  * INSERTING DIRECTLY
  *
  * Rows get into the ledger in two ways: by ledger_append(), whose callers see to
@@ -36,8 +43,7 @@ PG_FUNCTION_INFO_V1(quota_ledger_stamp);
 
 /*
  * The write of ours that is under way.  Its own row's triggers fire one level deeper
- * than the code that writes; what a trigger, which users may have made, writes
- * meanwhile is deeper still, and as much a stranger's as ever.
+ * than the code that writes; what one of them writes meanwhile is deeper still.
  */
 typedef struct LedgerWrite
 {
@@ -252,7 +258,6 @@ quota_ledger_refuse(PG_FUNCTION_ARGS)
 		.before = true,.row = TRIGGER_ON_UPDATE | TRIGGER_ON_DELETE,
 		.statement = TRIGGER_ON_TRUNCATE
 	};
-
 	TriggerData *trigger = quota_trigger(fcinfo, &shape);
 
 	if (replaces_ours(trigger))

@@ -70,8 +70,8 @@ extern uint64 ledger_xid(TupleTableSlot *slot);
  */
 extern void ledger_write(RowTable *table, TupleTableSlot *old, const RowValues *row);
 /*
- * The entry in a row counts at an instant of its own, when it was decided: it is no
- * part of what becomes of another one, and as old.
+ * The entry in a row (a hold, grant or adjustment) counts at the instant when it was
+ * decided; the others say what becomes of a hold, and count where that does.
  */
 extern bool ledger_is_charge(TupleTableSlot *slot);
 /* The entry in a row, palloc'd, without its reason. */

@@ -22,19 +22,20 @@
  * The worker reads the ledger by id, from where it has come to, to the first entry
  * that is not final, and folds the accounts it meets, each up to the horizon and
  * whatever the ids.  Ids are not in the order of transactions: an entry that becomes
- * visible behind the position is folded when its account is met next: by the end of
- * its hold, if it is one.  The position
- * is kept in a sequence (quota.ledger_folded): that is as good as a row, without
- * leaving dead ones, and after a crash or a failed transaction it may well be too far.
+ * visible behind the position is folded when its account is met next, a hold when it
+ * ends at the latest.  The position is kept in a sequence (quota.ledger_folded): that is
+ * as good as a row, without leaving dead ones, and after a crash or a failed transaction
+ * it may well be too far.
  *
  * PERIODS
  *
  * When a period of an account is over, ledger_period.c closes it: at once where a fold
- * meets entries of it, else when the time has come (close_due).  It also looks for
- * entries, of those that are about to be folded, that a closed period lacks.  Then is also when
- * ledger_expire.c writes what has expired of grants.  How far both have come is kept in
- * the slot (LedgerWalks), from the commit of their rows on: what is rolled back is done
- * again.  Only the worker reads and writes that.
+ * meets entries of it, else when the time has come (close_due).  Each fold also has it
+ * look for entries that a closed period lacks, among those that are about to be folded.
+ *
+ * After the periods ledger_expire.c writes what has expired of grants.  How far both
+ * have come is kept in the slot (LedgerWalks), from the commit of their rows on: what is
+ * rolled back is done again.  Only the worker reads and writes that.
  */
 #include "ledger.h"
 
@@ -433,14 +434,14 @@ next_over(const LedgerWalks *walks)
 	return Min(end, expiry);
 }
 
-/* See ledger.h. */
+/* See credit.h. */
 void
 ledger_fold_done(uint32 database_slot, const LedgerWalks *reached)
 {
 	quota_slots[database_slot].fold_walks = *reached;
 }
 
-/* See ledger.h. */
+/* See credit.h. */
 int64
 ledger_fold(uint32 database_slot, LedgerWalks *reached)
 {

@@ -159,9 +159,18 @@ find_amount(const LedgerEntry *entry, const CreditLimit *limit, int64 *amount)
 	return false;
 }
 
+/* The entry to name the account by. */
+static const LedgerEntry *
+entry_of(Closing *c)
+{
+	if (c->entry == NULL)
+		c->entry = any_entry(c->account);
+	return c->entry;
+}
+
 /* What the period comes to by the horizon. */
 static void
-set_counted(const Closing *c, RowValues *row, const LedgerPeriod *period)
+set_counted(Closing *c, RowValues *row, const LedgerPeriod *period)
 {
 	uint64		upto = c->horizon->xid;
 	bool		open = false;
@@ -169,7 +178,7 @@ set_counted(const Closing *c, RowValues *row, const LedgerPeriod *period)
 	LedgerGrants *grants = ledger_grants(c->account, period->start, period->end, upto);
 	int64		amount;
 
-	if (find_amount(c->entry, c->limit, &amount))
+	if (find_amount(entry_of(c), c->limit, &amount))
 		row_set(row, PERIODS_AMOUNT, Int64GetDatum(amount));
 	row_set(row, PERIODS_POSTED, Int64GetDatum(sum.used - sum.held));
 	row_set(row, PERIODS_HELD, Int64GetDatum(sum.held));
@@ -178,15 +187,6 @@ set_counted(const Closing *c, RowValues *row, const LedgerPeriod *period)
 	row_set(row, PERIODS_CREATED_AT, TimestampTzGetDatum(quota_wall_us()));
 	row_set(row, PERIODS_EXPIRED,
 			Int64GetDatum(ledger_grants_gone(grants, period->end - 1)));
-}
-
-/* The entry to name the account by. */
-static const LedgerEntry *
-entry_of(Closing *c)
-{
-	if (c->entry == NULL)
-		c->entry = any_entry(c->account);
-	return c->entry;
 }
 
 /* Writes the row of a period. */
@@ -238,13 +238,12 @@ find_row(const Closing *c, TimestampTz at, bool before)
 
 /* ---- charged after all ---- */
 
-/* Writes the row of the period, which is in the slot, anew; 55P03 when somebody has it locked. */
+/* Writes the period's row, which is in the slot, anew.  Throws 55P03 when it is locked. */
 static void
 count_again(Closing *c, const LedgerPeriod *period)
 {
 	RowValues	row = row_values(c->periods);
 
-	(void) entry_of(c);
 	set_counted(c, &row, period);
 	if (row_lock(c->periods, c->slot) != ROW_LOCKED)
 		ereport(ERROR,
@@ -266,6 +265,18 @@ counted_upto(const Closing *c)
 		U64FromFullTransactionId(DatumGetFullTransactionId(upto));
 }
 
+/* Writes a row for the instant, which is in a gap between rows that begins at "from". */
+static void
+fill_gap(Closing *c, TimestampTz at, TimestampTz from)
+{
+	calendar_period(&c->limit->calendar, at, &c->known.start, &c->known.end);
+	c->known.start = Max(c->known.start, from);
+	if (find_row(c, at, false))
+		c->known.end = Min(c->known.end, row_int64(c->slot, PERIODS_START));
+	insert_period(c, &c->known);
+	c->known_upto = c->horizon->xid;
+}
+
 /*
  * A transaction has charged something at the instant, before the end of the last closed
  * period: sees to it that a row has it.
@@ -273,30 +284,25 @@ counted_upto(const Closing *c)
 static void
 close_again(Closing *c, TimestampTz at, uint64 xid)
 {
-	LedgerPeriod gap = {DT_NOBEGIN, DT_NOEND};
+	TimestampTz ended = DT_NOBEGIN;
 
 	if (at >= c->known.start && at < c->known.end && xid < c->known_upto)
 		return;
-	c->known_upto = c->horizon->xid;
 	if (find_row(c, at, true))
+		ended = row_int64(c->slot, PERIODS_END);
+	if (at >= ended)
 	{
-		c->known.start = row_int64(c->slot, PERIODS_START);
-		c->known.end = gap.start = row_int64(c->slot, PERIODS_END);
-		if (at < c->known.end)
-		{
-			if (counted_upto(c) <= xid)
-				count_again(c, &c->known);
-			else
-				c->known_upto = counted_upto(c);
-			return;
-		}
+		fill_gap(c, at, ended);
+		return;
 	}
-	if (find_row(c, at, false))
-		gap.end = row_int64(c->slot, PERIODS_START);
-	calendar_period(&c->limit->calendar, at, &c->known.start, &c->known.end);
-	c->known.start = Max(c->known.start, gap.start);
-	c->known.end = Min(c->known.end, gap.end);
-	insert_period(c, &c->known);
+	c->known.start = row_int64(c->slot, PERIODS_START);
+	c->known.end = ended;
+	c->known_upto = counted_upto(c);
+	if (c->known_upto <= xid)
+	{
+		count_again(c, &c->known);
+		c->known_upto = c->horizon->xid;
+	}
 }
 
 /* Looks for charges that closed periods lack. */

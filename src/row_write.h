@@ -34,13 +34,13 @@
 extern void row_update(RowTable *table, TupleTableSlot *slot,
 					   const RowValues *row);
 extern void row_delete(RowTable *table, TupleTableSlot *slot);
+extern void row_insert(RowTable *table, const RowValues *row);
 /*
  * Deletes the row in slot, the version that was read and is not locked, unless it is in
  * anybody's hands, ours included, or is not the latest any more, or has row triggers on
  * DELETE: false, and nothing has happened.  Never waits; the slot stays as it was read.
  */
 extern bool row_try_delete(RowTable *table, TupleTableSlot *slot);
-extern void row_insert(RowTable *table, const RowValues *row);
 /* Where the version is that was written last, for row_at(). */
 extern ItemPointerData row_written_at(const RowTable *table);
 

@@ -395,7 +395,7 @@ make_room(RowTable *table, BlockNumber block)
 	ReleaseBuffer(buffer);
 }
 
-/* The slot has its last row on this page, which needs not be looked for, and has room. */
+/* The slot has the page already, for the row that it had last, and there is room. */
 static bool
 has_room(TupleTableSlot *slot, BlockNumber block)
 {
