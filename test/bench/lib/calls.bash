@@ -18,25 +18,20 @@ counted() {
 measure_acquire() { measure_calls "$1" "$2" 1 -f $bench/acquire.pgbench; }
 measure_call() { measure_calls "$1" "$2" 1 -f $bench/acquire_call.pgbench; }
 measure_calls() {
-	local provider=$1 clients=$2 each=$3 before measured
+	local provider=$1 clients=$2 each=$3
 	shift 3
-	before=$(counted "$provider")
-	measured=$(tps -D provider="${quote:-}$provider${quote:-}" "$@" hot | per_call "$each")
-	same_work quota_acquire "$(echo "$measured" | cut -d ' ' -f 2)" $(($(counted "$provider") - before))
-	echo "$measured"
+	checked quota_acquire "counted $provider" call_rate "$each" \
+		-D provider="${quote:-}$provider${quote:-}" "$@" hot
 }
 
-# ... of transactions with so many calls: the rate of calls
-per_call() { awk -v each="$1" '{ $1 *= each; $2 *= each; print }'; }
+# ... of transactions with so many ($1) calls each: the rate of calls
+call_rate() { tps "${@:2}" | awk -v each="$1" '{ $1 *= each; $2 *= each; print }'; }
 
 # Each client has a provider, and with it a lock, of its own.
 own_admitted() { sql -d hot -c "SELECT coalesce(sum(admitted), 0) FROM quota.stat_buckets WHERE provider ~ '^[0-9]+$' AND limit_name = 'account'"; }
 measure_own() {
-	local clients=$1 before measured
-	before=$(own_admitted)
-	measured=$(tps -f $bench/acquire_own.pgbench hot)
-	same_work quota_acquire "$(echo "$measured" | cut -d ' ' -f 2)" $(($(own_admitted) - before))
-	echo "$measured"
+	local clients=$1
+	checked quota_acquire own_admitted tps -f $bench/acquire_own.pgbench hot
 }
 
 measure_select_1() {
@@ -67,26 +62,11 @@ points() { sql -d hot -c "SELECT points FROM rlflx WHERE key = 'open'"; }
 
 # rate-limiter-flexible, by its statement in pgbench, and in Node.js
 measure_limiter_sql() {
-	local clients=$1 before measured
-	before=$(points)
-	measured=$(tps -f $bench/limiter.pgbench hot)
-	same_work rate-limiter-flexible "$(echo "$measured" | cut -d ' ' -f 2)" $(($(points) - before))
-	echo "$measured"
+	local clients=$1
+	checked rate-limiter-flexible points tps -f $bench/limiter.pgbench hot
 }
-measure_limiter_node() {
-	local before measured
-	before=$(points)
-	measured=$(node_client run limiter hot "$1" "$round_time")
-	same_work rate-limiter-flexible "$(echo "$measured" | cut -d ' ' -f 2)" $(($(points) - before))
-	echo "$measured"
-}
-measure_acquire_node() {
-	local before measured
-	before=$(counted open)
-	measured=$(node_client run acquire hot "$1" "$round_time")
-	same_work quota_acquire "$(echo "$measured" | cut -d ' ' -f 2)" $(($(counted open) - before))
-	echo "$measured"
-}
+measure_limiter_node() { checked rate-limiter-flexible points node_client run limiter hot "$1" "$round_time"; }
+measure_acquire_node() { checked quota_acquire "counted open" node_client run acquire hot "$1" "$round_time"; }
 
 # Ways to send it: "simple" or "extended" protocol; many calls in one statement;
 # through PgBouncer, many clients on few connections.
@@ -101,22 +81,17 @@ measure_sent() {
 }
 measure_batched() { measure_calls open "$1" 50 -f $bench/acquire_batch.pgbench; }
 measure_bouncer() {
-	local clients=$1 protocol=extended before measured
+	local clients=$1 protocol=extended
 	if [ "$2" = select_1 ]; then
 		tps -f $bench/select_one.pgbench -p 6432 hot
-		return
+	else
+		checked quota_acquire "counted open" tps -D provider=open -f $bench/acquire_call.pgbench -p 6432 hot
 	fi
-	before=$(counted open)
-	measured=$(tps -D provider=open -f $bench/acquire_call.pgbench -p 6432 hot)
-	same_work quota_acquire "$(echo "$measured" | cut -d ' ' -f 2)" $(($(counted open) - before))
-	echo "$measured"
 }
 
 measure_statement() {
-	local before
-	before=$(counted "$1")
-	psql_rate "$statement_calls" -d hot -v provider="$1" -v calls="$statement_calls" -f $bench/statement.sql
-	same_work statement "$statement_calls" $(($(counted "$1") - before))
+	checked statement "counted $1" psql_rate "$statement_calls" -d hot \
+		-v provider="$1" -v calls="$statement_calls" -f $bench/statement.sql
 }
 
 calls_ready=''

@@ -60,6 +60,17 @@ same_work() {
 	[ "$2" = "$3" ] || { echo "bench: $1: $2 asked for, $3 counted" >&2; return 1; }
 }
 
+# Run the measurement $3 ..., and fail unless what $2 counts (a name and arguments) has
+# risen by as much as it says was done; $1 is who should have done that.
+checked() {
+	local who=$1 count=$2 before measured
+	shift 2
+	before=$($count)
+	measured=$("$@")
+	same_work "$who" "$(echo "$measured" | cut -d ' ' -f 2)" $(($($count) - before))
+	echo "$measured"
+}
+
 # Compare $1 (a short name), $2 (what it is about), $3 (what is counted): measure each
 # of "name arguments[=label]" $4, $5, ... in turn, $rounds times, and print a table.
 # Where one does not do the work there is no table, and the run fails in the end.

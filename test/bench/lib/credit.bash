@@ -9,12 +9,8 @@ measure_hold_and_settle() { measure_pairs "$1" credit quota.ledger; }
 measure_row_balance() { measure_pairs "$1" credit_row row_entry; }
 measure_durable_commits() { local clients=$1; tps -f $bench/commits.pgbench credit; }
 measure_pairs() {
-	local clients=$1 kind measured holds settled
-	holds=$(entries "$3" hold) settled=$(entries "$3" settle)
-	measured=$(tps -f "$bench/$2.pgbench" credit)
-	same_work "$3" "$(echo "$measured" | cut -d ' ' -f 2)" $(($(entries "$3" hold) - holds))
-	same_work "$3" "$(echo "$measured" | cut -d ' ' -f 2)" $(($(entries "$3" settle) - settled))
-	echo "$measured"
+	local clients=$1
+	checked "$3" "entries $3 hold" checked "$3" "entries $3 settle" tps -f "$bench/$2.pgbench" credit
 }
 
 # rows that are no more, but still there, before autovacuum comes by

@@ -6,26 +6,14 @@ spent_keys() { sql -d keys -c "SELECT sum(1e12 - tokens)::bigint FROM row_bucket
 
 # $1 keys, $2 "in turn" or "at random", by clients and in one session
 measure_clients() {
-	local before measured
-	before=$(admitted_keys)
-	measured=$(tps -D clients="$clients" -D turn=0 -D keys="$1" \
-		-D random="$([ "$2" = random ] && echo 1 || echo 0)" -f $bench/keys.pgbench keys)
-	same_work keys "$(echo "$measured" | cut -d ' ' -f 2)" $(($(admitted_keys) - before))
-	echo "$measured"
+	checked keys admitted_keys tps -D clients="$clients" -D turn=0 -D keys="$1" \
+		-D random="$([ "$2" = random ] && echo 1 || echo 0)" -f $bench/keys.pgbench keys
 }
 measure_session() {
-	local before
-	before=$(admitted_keys)
-	psql_rate "$many_decisions" -d keys -c "CALL keys_run($many_decisions, $1, '$2' = 'turn')"
-	same_work keys "$many_decisions" $(($(admitted_keys) - before))
+	checked keys admitted_keys psql_rate "$many_decisions" -d keys \
+		-c "CALL keys_run($many_decisions, $1, '$2' = 'turn')"
 }
-measure_row_keys() {
-	local before measured
-	before=$(spent_keys)
-	measured=$(tps -D keys="$1" -f $bench/row_keys.pgbench keys)
-	same_work "row lock" "$(echo "$measured" | cut -d ' ' -f 2)" $(($(spent_keys) - before))
-	echo "$measured"
-}
+measure_row_keys() { checked "row lock" spent_keys tps -D keys="$1" -f $bench/row_keys.pgbench keys; }
 
 # What a session has in memory after decisions for so many keys
 memory_after() {

@@ -12,8 +12,8 @@ row_load() {
 		-c "ANALYZE row_jobs"
 }
 
-# $1 = database: jobs that are done, by what each queue has of them in the end (what
-# graphile-worker has done is gone)
+# Jobs that are done, by what each queue has of them in the end (what graphile-worker has
+# done is gone)
 declare -A count_done=(
 	[quota.jobs]="SELECT count(*) FROM quota.jobs WHERE state = 'succeeded'"
 	[plain_jobs]="SELECT count(*) FROM plain_jobs WHERE state = 'succeeded'"
@@ -22,6 +22,9 @@ declare -A count_done=(
 	[boss]="SELECT count(*) FROM pgboss.job WHERE state = 'completed' AND name = 'bench'"
 )
 
+# $1 = database, $2 = queue
+done_jobs() { sql -d "$1" -c "${count_done[$2]}"; }
+
 # Run the script $3 in database $1 with $2 tenants until every client has done
 # $claims jobs of the queue $5, $4 at a time.  Workers have seen all tenants before,
 # like those that have run for a while: that is what a client's first transaction does,
@@ -29,9 +32,9 @@ declare -A count_done=(
 work() {
 	local database=$1 tenants=$2 script=$3 batch=$4 queue=$5 calls before
 	calls=$(((claims + batch - 1) / batch))
-	before=$(sql -d "$database" -c "${count_done[$queue]}")
+	before=$(done_jobs "$database" "$queue")
 	pgbench -t $((calls + 1)) -D warm=0 -D tenants="$tenants" -D calls="$calls" -D turn=0 -f "$script.pgbench" "$database"
-	same_work "$script" $((calls * clients * batch)) $(($(sql -d "$database" -c "${count_done[$queue]}") - before))
+	same_work "$script" $((calls * clients * batch)) $(($(done_jobs "$database" "$queue") - before))
 	rate_of_others "$batch" "$calls"
 }
 
@@ -64,15 +67,11 @@ measure_graphile() { measure_jobs "$work/peers/graphile" 1 graphile graphile_loa
 measure_boss() { claims=$(($2 == 1 ? claims / 5 : claims)) measure_jobs "$work/peers/$1" "$2" boss boss_load; }
 measure_node_commits() { node_client run commits queue "$clients" $((claims * clients)) 1; }
 measure_node() {
-	local queue=$1 batch=$2 loader=$3 jobs before measured kind=$1
+	local queue=$1 batch=$2 loader=$3 jobs kind=$1
 	[ "$queue" != quota.jobs ] || kind=jobs
 	jobs=$(($(jobs_of_client "$batch") * clients))
 	"$loader" queue 10 $((2 * jobs))
-	before=$(sql -d queue -c "${count_done[$queue]}")
-	measured=$(node_client run "$kind" queue "$clients" "$jobs" "$batch")
-	same_work "$kind in Node.js" "$(echo "$measured" | cut -d ' ' -f 2)" \
-		$(($(sql -d queue -c "${count_done[$queue]}") - before))
-	echo "$measured"
+	checked "$kind in Node.js" "done_jobs queue $queue" node_client run "$kind" queue "$clients" "$jobs" "$batch"
 }
 
 # By their own functions; arguments as of load
@@ -128,17 +127,14 @@ part_queue() {
 	drop_databases queue
 }
 
+loaded_rows() { sql -d load -c "SELECT count(*) FROM $1"; }
+
 # $1 = insert or copy, $2 = table, $3 = "flow" if flows are loaded too: rows per second
 measure_load() {
-	local before after columns="tenant, provider, endpoint, payload${3:+, flow}"
-	before=$(sql -d load -c "SELECT count(*) FROM $2")
-	if [ "$1" = copy ]; then
-		psql_rate "$loaded" -d load -c "COPY $2 ($columns) FROM '$work/jobs${3:+_flow}.copy'"
-	else
-		psql_rate "$loaded" -d load -c "INSERT INTO $2 ($columns) SELECT $columns FROM source"
-	fi
-	after=$(sql -d load -c "SELECT count(*) FROM $2")
-	same_work "$1 into $2" "$loaded" $((after - before))
+	local columns="tenant, provider, endpoint, payload${3:+, flow}" command
+	command="INSERT INTO $2 ($columns) SELECT $columns FROM source"
+	[ "$1" != copy ] || command="COPY $2 ($columns) FROM '$work/jobs${3:+_flow}.copy'"
+	checked "$1 into $2" "loaded_rows $2" psql_rate "$loaded" -d load -c "$command"
 	# the next one finds the tables as this one did
 	quietly sql -d load -c "DELETE FROM $2" -c "VACUUM $2"
 }
