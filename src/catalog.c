@@ -83,6 +83,10 @@ static const char *const relation_names[QUOTA_N_RELATIONS] = {
 	[QUOTA_REL_PAUSES_PKEY] = "pauses_pkey",
 };
 
+static const char *const idle_trigger_names[QUOTA_N_IDLE_TRIGGERS] = {
+	"jobs_before_update", "ledger_stamp", "ledger_restored", "ledger_refuse"
+};
+
 static QuotaCatalog catalog;
 static bool catalog_valid = false;
 static uint64 catalog_age = 0;	/* also lets a lookup notice that it was
@@ -173,8 +177,9 @@ look_up(void)
 		if (!OidIsValid(catalog.relations[i]))
 			complete = false;
 	}
-	catalog.update_trigger = OidIsValid(schema) ?
-		find_trigger_function(schema, "jobs_before_update") : InvalidOid;
+	for (int i = 0; i < QUOTA_N_IDLE_TRIGGERS; i++)
+		catalog.idle_triggers[i] = OidIsValid(schema) ?
+			find_trigger_function(schema, idle_trigger_names[i]) : InvalidOid;
 	catalog_valid = complete && age == catalog_age;
 }
 

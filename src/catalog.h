@@ -66,13 +66,16 @@ typedef enum QuotaRelation
 	QUOTA_N_RELATIONS
 } QuotaRelation;
 
+#define QUOTA_N_IDLE_TRIGGERS 4
+
 typedef struct QuotaCatalog
 {
 	Oid			extension;
 	Oid			owner;			/* of the extension; our rows are read as
 								 * this role */
 	Oid			relations[QUOTA_N_RELATIONS];
-	Oid			update_trigger; /* function quota.jobs_before_update() */
+	/* trigger functions that look at what others write, and let pass what we write */
+	Oid			idle_triggers[QUOTA_N_IDLE_TRIGGERS];
 } QuotaCatalog;
 
 /* Throws 55000 when the extension does not exist in this database. */

@@ -125,14 +125,16 @@
 #if PG_VERSION_NUM >= 160000
 #define compat_index_update TU_UpdateIndexes
 #define compat_has_entries(indexes) ((indexes) != TU_None)
-#define compat_insert_entries(result, slot, estate, indexes) \
-	list_free(ExecInsertIndexTuples(result, slot, estate, true, false, NULL, NIL, \
+#define compat_all_entries TU_All
+#define compat_insert_entries(result, slot, estate, update, indexes) \
+	list_free(ExecInsertIndexTuples(result, slot, estate, update, false, NULL, NIL, \
 									(indexes) == TU_Summarizing))
 #else
 #define compat_index_update bool
 #define compat_has_entries(indexes) (indexes)
-#define compat_insert_entries(result, slot, estate, indexes) \
-	list_free(ExecInsertIndexTuples(result, slot, estate, true, false, NULL, NIL))
+#define compat_all_entries true
+#define compat_insert_entries(result, slot, estate, update, indexes) \
+	list_free(ExecInsertIndexTuples(result, slot, estate, update, false, NULL, NIL))
 #endif
 
 /*

@@ -78,16 +78,30 @@ static const QuotaPlan nobody = {
 	.tenant_index = QUOTA_NO_INDEX
 };
 
-/* See credit.h.  Throws when out of memory. */
+/*
+ * See credit.h.  Throws when out of memory.  A call asks for the key of the same account
+ * several times, so the last one is kept.
+ */
 QuotaKey
 quota_account_key(Oid database, Oid extension, const uint8 *account)
 {
+	static uint8 last[QUOTA_ACCOUNT_LEN];
+	static Oid	last_database = InvalidOid;
+	static Oid	last_extension = InvalidOid;
+	static QuotaKey key;
 	char		hex[2 * QUOTA_ACCOUNT_LEN + 1];
 	const char *part = hex;
 
+	if (database == last_database && extension == last_extension &&
+		memcmp(account, last, QUOTA_ACCOUNT_LEN) == 0)
+		return key;
 	hex_encode((const char *) account, QUOTA_ACCOUNT_LEN, hex);
 	hex[2 * QUOTA_ACCOUNT_LEN] = '\0';
-	return quota_key(database, extension, QUOTA_SPACE_BUCKET, 1, &part);
+	key = quota_key(database, extension, QUOTA_SPACE_BUCKET, 1, &part);
+	memcpy(last, account, QUOTA_ACCOUNT_LEN);
+	last_database = database;
+	last_extension = extension;
+	return key;
 }
 
 /* ---- loading ---- */

@@ -18,12 +18,15 @@
  * to wait, and answers instead (row_try_delete()).  heap_update() can't: what it would
  * do about lockers it does only if it may wait.
  *
+ * Some triggers of ours look at what others write, and let pass whatever we write
+ * (catalog.h).  Where a table has no others that fire, they are not called at all.
+ *
  * Nothing here touches shared memory of ours, and everything may throw: callers
  * hold no lock of it.
  */
 #include "row_write.h"
 
-#include "row_check.h"
+#include "row_expr.h"
 #include "row_role.h"
 #include "row_table.h"
 
@@ -46,33 +49,45 @@ struct RowWriter
 	EState	   *estate;
 	ResultRelInfo *result;
 	EPQState	epq;
+	RowExprs   *exprs;			/* lent; NULL = none */
 	TupleTableSlot *new_row;	/* the version to be written */
 	bool		has_indexes;	/* they are open */
-	bool		watched;		/* triggers fire on an update of ours */
+	bool		inserts_watched;	/* triggers do something on an insert of ours, */
+	bool		updates_watched;	/* or an update */
 	bool		for_insert;		/* all constraints are evaluated */
 };
 
 /* ---- the writer ---- */
 
-/*
- * An update that we make has a row trigger other than our own one before it, which
- * checks what others change.
- */
+/* A trigger on rows that does something with what we write. */
 static bool
-is_update_watched(const RowTable *table)
+is_busy(const Trigger *trigger)
+{
+	const QuotaCatalog *ours = quota_catalog();
+
+	for (int i = 0; i < QUOTA_N_IDLE_TRIGGERS; i++)
+		if (OidIsValid(trigger->tgfoid) && trigger->tgfoid == ours->idle_triggers[i])
+			return false;
+	return TRIGGER_FOR_ROW(trigger->tgtype);
+}
+
+/* For such a trigger: it fires on this command. */
+static bool
+fires_on(const Trigger *trigger, CmdType operation)
+{
+	return operation == CMD_UPDATE ? TRIGGER_FOR_UPDATE(trigger->tgtype) :
+		TRIGGER_FOR_INSERT(trigger->tgtype);
+}
+
+/* Rows that we insert, or update, meet such a trigger. */
+static bool
+is_watched(const RowTable *table, CmdType operation)
 {
 	const TriggerDesc *triggers = table->relation->trigdesc;
-	Oid			ours = quota_catalog()->update_trigger;
 
 	for (int i = 0; triggers && i < triggers->numtriggers; i++)
-	{
-		const Trigger *trigger = &triggers->triggers[i];
-
-		if (TRIGGER_FOR_ROW(trigger->tgtype) &&
-			TRIGGER_FOR_UPDATE(trigger->tgtype) &&
-			(trigger->tgfoid != ours || !OidIsValid(ours)))
+		if (fires_on(&triggers->triggers[i], operation) && is_busy(&triggers->triggers[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -94,7 +109,10 @@ need_indexes(RowWriter *writer)
 	if (writer->has_indexes)
 		return;
 	old = MemoryContextSwitchTo(writer->estate->es_query_cxt);
-	ExecOpenIndices(writer->result, false);
+	if (writer->exprs)
+		row_expr_open_indexes(writer->exprs, writer->result);
+	else
+		ExecOpenIndices(writer->result, false);
 	MemoryContextSwitchTo(old);
 	writer->has_indexes = true;
 }
@@ -193,11 +211,12 @@ writer_for(RowTable *table, CmdType operation, const bool *given)
 	InitResultRelInfo(writer->result, table->relation, 1, NULL, 0);
 	/* where the executor of triggers looks for it */
 	writer->estate->es_opened_result_relations = list_make1(writer->result);
-	writer->watched = is_update_watched(table);
-	if (writer->watched || has_generated(table))
+	writer->inserts_watched = is_watched(table, CMD_INSERT);
+	writer->updates_watched = is_watched(table, CMD_UPDATE);
+	if (writer->updates_watched || has_generated(table))
 		updated = NULL;			/* others change, too */
 	writer->for_insert = updated == NULL;
-	row_check_lend(table->rel, writer->result, writer->estate, updated);
+	writer->exprs = row_expr_lend(table->rel, writer->result, writer->estate, updated);
 	compat_epq_init(&writer->epq, writer->estate);
 	writer->new_row = ExecInitExtraTupleSlot(writer->estate,
 											 RelationGetDescr(table->relation),
@@ -263,6 +282,22 @@ check_written(RowTable *table)
 		write_suppressed(table);
 }
 
+/* ExecSimpleRelationInsert() without triggers. */
+static void
+insert_unwatched(RowTable *table, TupleTableSlot *slot)
+{
+	RowWriter  *writer = table->writer;
+	ResultRelInfo *result = writer->result;
+
+	if (has_generated(table))
+		ExecComputeStoredGenerated(result, writer->estate, slot, CMD_INSERT);
+	if (RelationGetDescr(table->relation)->constr)
+		ExecConstraints(result, slot, writer->estate);
+	simple_table_tuple_insert(table->relation, slot);
+	if (result->ri_NumIndices > 0)
+		compat_insert_entries(result, slot, writer->estate, false, compat_all_entries);
+}
+
 /* See row_write.h. */
 void
 row_insert(RowTable *table, const RowValues *row)
@@ -276,8 +311,13 @@ row_insert(RowTable *table, const RowValues *row)
 	memcpy(slot->tts_isnull, row->nulls, natts * sizeof(bool));
 	ExecStoreVirtualTuple(slot);
 	need_indexes(writer);
-	ExecSimpleRelationInsert(writer->result, writer->estate, slot);
-	check_written(table);
+	if (writer->inserts_watched)
+	{
+		ExecSimpleRelationInsert(writer->result, writer->estate, slot);
+		check_written(table);
+	}
+	else
+		insert_unwatched(table, slot);
 	table->written = slot->tts_tid;
 	write_end(table, begin);
 }
@@ -332,7 +372,7 @@ update_unwatched(RowTable *table, TupleTableSlot *slot)
 	if (compat_has_entries(indexes))
 	{
 		need_indexes(writer);
-		compat_insert_entries(result, writer->new_row, writer->estate, indexes);
+		compat_insert_entries(result, writer->new_row, writer->estate, true, indexes);
 	}
 }
 
@@ -356,7 +396,7 @@ row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 		new_row->tts_isnull[i] = row->nulls[i];
 	}
 	ExecStoreVirtualTuple(new_row);
-	if (writer->watched)
+	if (writer->updates_watched)
 	{
 		need_indexes(writer);
 		EvalPlanQualSetSlot(&writer->epq, new_row);

@@ -1,12 +1,14 @@
 /*
- * row_check.c
- *		CHECK constraints of the tables that row_write.c writes, and conditions of
- *		their triggers, compiled once per backend instead of once per write.
+ * row_expr.c
+ *		Expressions of the tables that row_write.c writes, compiled once per backend
+ *		instead of once per write: CHECK constraints, conditions of triggers, and what
+ *		indexes are of.
  *
  * The executor reads and compiles the constraints of a table for every statement
- * that writes it, and the conditions (WHEN) of its triggers.  For a job that is more
- * work than the update itself.  What is kept here is what the executor would make:
- * every constraint and condition of the table, those that users have added included.
+ * that writes it, the conditions (WHEN) of its triggers, and the expressions and
+ * predicates of its indexes.  For a job that is more work than the update itself.  What
+ * is kept here is what the executor would make: every constraint, condition and index
+ * of the table, those that users have added included.
  *
  * A set is kept for one role, whose right to call functions was checked when it was
  * compiled, until
@@ -18,13 +20,21 @@
  * An update evaluates only constraints that the columns it changes may break: one that
  * is valid, and goes by nothing but other columns (it is immutable), holds already.
  *
+ * Indexes are opened and locked for every writer as ever: only what says how to fill
+ * them is kept, of b-trees (other access methods may keep something of a statement in
+ * it).  CREATE INDEX CONCURRENTLY lets an index take entries without telling the table,
+ * so that is compared.
+ *
  * A compiled expression has room for one evaluation at a time, and a constraint may
  * call a function that writes the same table.  So a set is lent to one writer at a
  * time; another one that comes meanwhile gets none.  A writer may end by an error:
  * what gives the set back is that its memory is freed.
  */
-#include "row_check.h"
+#include "row_expr.h"
 
+#include "access/genam.h"
+#include "catalog/index.h"
+#include "catalog/pg_am.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -37,8 +47,8 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* The constraints and conditions of one table. */
-typedef struct Checks
+/* Those of one table. */
+struct RowExprs
 {
 	MemoryContext context;		/* NULL = none are kept */
 	int			nexprs;
@@ -46,13 +56,20 @@ typedef struct Checks
 	Bitmapset **columns;		/* that each goes by; NULL = who knows */
 	int			ntriggers;
 	ExprState **conditions;		/* one for each trigger, NULL = it has none */
+	List	   *indexes;		/* KeptIndex, of those that were opened */
 	Oid			relation;
 	Oid			role;
 	uint64		age;
 	bool		lent;
-} Checks;
+};
 
-static Checks kept[QUOTA_N_RELATIONS];
+typedef struct KeptIndex
+{
+	Oid			index;
+	IndexInfo  *info;
+} KeptIndex;
+
+static RowExprs kept[QUOTA_N_RELATIONS];
 static uint64 code_age = 0;		/* moves when a function or type changes */
 
 /* Syscache callback: may run at any moment. */
@@ -93,10 +110,10 @@ columns_of(const ConstrCheck *check, Expr *expr)
 
 /* Compiles the constraints of the table into c.  Throws. */
 static void
-compile_constraints(Checks *c, Relation table)
+compile_constraints(RowExprs *c, Relation table)
 {
 	TupleConstr *constraints = table->rd_att->constr;
-	int			n = constraints->num_check;
+	int			n = constraints ? constraints->num_check : 0;
 
 	c->nexprs = n;
 	c->exprs = palloc0(n * sizeof(ExprState *));
@@ -142,17 +159,18 @@ compile_conditions(Relation table, const TriggerDesc *triggers)
 
 /* Compiles all of the table into c.  Throws. */
 static void
-compile(Checks *c, Relation table, const TriggerDesc *triggers)
+compile(RowExprs *c, Relation table, const TriggerDesc *triggers)
 {
 	uint64		age = current_age();
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "quota checks",
+												  "quota expressions",
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 
 	compile_constraints(c, table);
 	c->conditions = compile_conditions(table, triggers);
 	c->ntriggers = triggers ? triggers->numtriggers : 0;
+	c->indexes = NIL;
 	MemoryContextSwitchTo(old);
 	MemoryContextSetParent(context, CacheMemoryContext);
 	c->context = context;
@@ -163,7 +181,7 @@ compile(Checks *c, Relation table, const TriggerDesc *triggers)
 
 /* Forgets what is kept unless it is what compile() would make now. */
 static void
-forget_old(Checks *c, Relation table)
+forget_old(RowExprs *c, Relation table)
 {
 	if (c->context == NULL ||
 		(c->relation == RelationGetRelid(table) && c->role == GetUserId() &&
@@ -177,12 +195,12 @@ forget_old(Checks *c, Relation table)
 static void
 give_back(void *arg)
 {
-	((Checks *) arg)->lent = false;
+	((RowExprs *) arg)->lent = false;
 }
 
 /* Those constraints that an update of these columns may break. */
 static ExprState **
-choose(const Checks *c, const Bitmapset *updated)
+choose(const RowExprs *c, const Bitmapset *updated)
 {
 	ExprState **chosen = palloc0(c->nexprs * sizeof(ExprState *));
 
@@ -192,18 +210,17 @@ choose(const Checks *c, const Bitmapset *updated)
 	return chosen;
 }
 
-/* See row_check.h. */
-void
-row_check_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate,
-			   const Bitmapset *updated)
+/* See row_expr.h. */
+RowExprs *
+row_expr_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate,
+			  const Bitmapset *updated)
 {
 	Relation	table = result->ri_RelationDesc;
-	Checks	   *c = &kept[rel];
+	RowExprs   *c = &kept[rel];
 	MemoryContextCallback *callback;
 
-	if (table->rd_att->constr == NULL ||
-		table->rd_att->constr->num_check == 0 || c->lent)
-		return;
+	if (c->lent)
+		return NULL;
 	forget_old(c, table);
 	if (c->context == NULL)
 		compile(c, table, result->ri_TrigDesc);
@@ -212,7 +229,79 @@ row_check_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate,
 	callback->arg = c;
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
 	c->lent = true;
-	compat_check_exprs(result) = updated ? choose(c, updated) : c->exprs;
+	if (c->nexprs > 0)
+		compat_check_exprs(result) = updated ? choose(c, updated) : c->exprs;
 	for (int i = 0; i < c->ntriggers; i++)
 		result->ri_TrigWhenExprs[i] = c->conditions[i];
+	return c;
+}
+
+/* ---- indexes ---- */
+
+/* What the executor makes of an open index, compiled.  Throws. */
+static IndexInfo *
+compile_index(Relation index)
+{
+	IndexInfo  *info = BuildIndexInfo(index);
+	ListCell   *cell;
+
+	foreach(cell, info->ii_Expressions)
+		info->ii_ExpressionsState =
+			lappend(info->ii_ExpressionsState,
+					ExecInitExpr(expression_planner(lfirst(cell)), NULL));
+	if (info->ii_Predicate != NIL)
+		info->ii_PredicateState =
+			ExecInitQual((List *) expression_planner((Expr *) info->ii_Predicate), NULL);
+	return info;
+}
+
+/* The same, as kept for a b-tree.  Throws. */
+static IndexInfo *
+index_info(RowExprs *c, Relation index)
+{
+	MemoryContext old;
+	KeptIndex  *k;
+	ListCell   *cell;
+
+	foreach(cell, c->indexes)
+	{
+		k = lfirst(cell);
+		if (k->index != RelationGetRelid(index) ||
+			k->info->ii_ReadyForInserts != index->rd_index->indisready)
+			continue;
+		/* what an update of other columns has found out */
+		k->info->ii_CheckedUnchanged = false;
+		k->info->ii_IndexUnchanged = false;
+		return k->info;
+	}
+	if (index->rd_rel->relam != BTREE_AM_OID)
+		return BuildIndexInfo(index);
+	old = MemoryContextSwitchTo(c->context);
+	k = palloc(sizeof(KeptIndex));
+	k->index = RelationGetRelid(index);
+	k->info = compile_index(index);
+	c->indexes = lappend(c->indexes, k);
+	MemoryContextSwitchTo(old);
+	return k->info;
+}
+
+/* See row_expr.h. */
+void
+row_expr_open_indexes(RowExprs *lent, ResultRelInfo *result)
+{
+	List	   *oids = RelationGetIndexList(result->ri_RelationDesc);
+	int			n = list_length(oids);
+
+	result->ri_NumIndices = 0;
+	result->ri_IndexRelationDescs = palloc(n * sizeof(Relation));
+	result->ri_IndexRelationInfo = palloc(n * sizeof(IndexInfo *));
+	for (int i = 0; i < n; i++)
+	{
+		Relation	index = index_open(list_nth_oid(oids, i), RowExclusiveLock);
+
+		result->ri_IndexRelationDescs[i] = index;
+		result->ri_IndexRelationInfo[i] = index_info(lent, index);
+		result->ri_NumIndices = i + 1;
+	}
+	list_free(oids);
 }
