@@ -61,6 +61,20 @@ COMMIT;
 -- claim and complete in one statement
 SELECT payload, quota_complete(id, attempt) FROM quota_dequeue('jobs');
 SELECT quota_complete(id, attempt) FROM quota.jobs WHERE state = 'running' AND provider = 'jobs';
+-- complete one and claim the next in one statement: both or neither, and the former
+-- also when there is no next one
+INSERT INTO quota.jobs (tenant, provider, payload)
+	SELECT 'jobs_a', 'jobs', to_jsonb('next' || n) FROM generate_series(1, 2) n;
+SELECT job FROM claim;
+BEGIN;
+SELECT d.payload, d.attempt FROM quota_complete(id => (SELECT id FROM lease('next1')), attempt => 1) LEFT JOIN quota_dequeue('jobs') d ON true;
+ROLLBACK;
+SELECT d.payload, d.attempt FROM quota_complete(id => (SELECT id FROM lease('next1')), attempt => 2) LEFT JOIN quota_dequeue('jobs') d ON true;
+SELECT payload, state, attempt FROM quota.jobs WHERE payload IN ('"next1"', '"next2"') ORDER BY payload;
+SELECT d.payload, d.attempt FROM quota_complete(id => (SELECT id FROM lease('next1')), attempt => 1) LEFT JOIN quota_dequeue('jobs') d ON true;
+SELECT payload, state, attempt FROM quota.jobs WHERE payload IN ('"next1"', '"next2"') ORDER BY payload;
+SELECT d.payload, d.attempt FROM quota_complete(id => (SELECT id FROM lease('next2')), attempt => 1) LEFT JOIN quota_dequeue('jobs') d ON true;
+SELECT payload, state, attempt FROM quota.jobs WHERE payload IN ('"next1"', '"next2"') ORDER BY payload;
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 INSERT INTO quota.jobs (tenant, provider, payload) VALUES ('jobs_a', 'jobs', '"never"');
 ROLLBACK;

@@ -68,7 +68,10 @@ measure_boss() { claims=$(($2 == 1 ? claims / 5 : claims)) measure_jobs "$work/p
 measure_node_commits() { node_client run commits queue "$clients" $((claims * clients)) 1; }
 measure_node() {
 	local queue=$1 batch=$2 loader=$3 jobs kind=$1
-	[ "$queue" != quota.jobs ] || kind=jobs
+	case $queue in
+		quota.jobs) kind=jobs ;;
+		next) queue=quota.jobs ;;
+	esac
 	jobs=$(($(jobs_of_client "$batch") * clients))
 	"$loader" queue 10 $((2 * jobs))
 	checked "$kind in Node.js" "done_jobs queue $queue" node_client run "$kind" queue "$clients" "$jobs" "$batch"
@@ -99,7 +102,7 @@ need_queues() {
 }
 
 part_queue() {
-	local rounds=$job_rounds one="quota" plain="plain SKIP LOCKED queue" rows="each row updated twice, alone"
+	local rounds=$job_rounds one="quota" plain="plain SKIP LOCKED queue" rows="each row updated twice, alone" next="quota, completing one and claiming the next"
 	local commits="two durable commits alone" plain_one="plain SKIP LOCKED queue, one at a time" n
 	need_queues
 	for n in 1 32; do
@@ -109,9 +112,10 @@ part_queue() {
 	clients=8 compare queue_8 "jobs claimed and completed one at a time by 8 clients" jobs/s \
 		"quota one 1=$one" "plain one 1=$plain" \
 		"graphile=graphile-worker, its SQL" "boss boss 1=pg-boss, its SQL" \
-		"rows one 1=$rows" "commits=$commits"
+		"rows one 1=$rows" "commits=$commits" "quota next 1=$next"
 	target "claim + complete against plain SKIP LOCKED queue, one at a time" queue_8 "$one" "$plain" 1.2 "$rows"
-	target "against graphile-worker, its SQL in the same client" queue_8 "$one" "graphile-worker, its SQL" 2 "$commits"
+	target "against graphile-worker, its SQL in the same client, two statements each" queue_8 "$one" "graphile-worker, its SQL" 2 "$commits"
+	target "against graphile-worker, its SQL in the same client, one statement a job" queue_8 "$next" "graphile-worker, its SQL" 2
 	compare queue_batch "jobs claimed and completed 50 at a time by $clients clients" jobs/s \
 		"quota batch 50=$one" "plain batch 50=$plain" "boss boss_batch 50=pg-boss, its SQL" \
 		"rows batch 50=$rows" "plain one 1=$plain_one"
@@ -119,10 +123,12 @@ part_queue() {
 	target "quota 50 at a time against the plain queue one at a time" queue_batch "$one" "$plain_one" 8
 	target "against pg-boss, its SQL in the same client, batches of 50" queue_batch "$one" "pg-boss, its SQL" 2
 	compare queue_node "the same, one and 50 at a time, by one Node.js process with $clients connections" jobs/s \
-		"node quota.jobs 1 load=quota by pg" "node graphile 1 graphile_load=graphile-worker" \
+		"node quota.jobs 1 load=quota by pg" "node next 1 load=$next, by pg" \
+		"node graphile 1 graphile_load=graphile-worker" \
 		"node_commits=$commits, by pg" \
 		"node quota.jobs 50 load=quota by pg, 50 at a time" "node boss 50 boss_load=pg-boss, 50 at a time"
-	target "against graphile-worker as installed, in Node.js" queue_node "quota by pg" graphile-worker 2 "$commits, by pg"
+	target "against graphile-worker as installed, in Node.js, two statements each" queue_node "quota by pg" graphile-worker 2 "$commits, by pg"
+	target "against graphile-worker as installed, in Node.js, one statement a job" queue_node "$next, by pg" graphile-worker 2
 	target "against pg-boss as installed, in Node.js" queue_node "quota by pg, 50 at a time" "pg-boss, 50 at a time" 2
 	drop_databases queue
 }

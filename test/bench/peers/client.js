@@ -5,7 +5,7 @@
 //                                        statements as scripts for pgbench, in DIR
 //        node client.js load boss DATABASE JOBS
 //        node client.js run acquire|limiter DATABASE CLIENTS SECONDS
-//        node client.js run jobs|graphile|boss|commits DATABASE CLIENTS JOBS BATCH
+//        node client.js run jobs|next|graphile|boss|commits DATABASE CLIENTS JOBS BATCH
 //
 // A run begins with a second, or as many jobs again, that are not timed, in which code
 // is compiled.  It prints: what was done a second, how much that was with those, and
@@ -120,6 +120,10 @@ const claim = {
 const complete = {
   name: 'complete', text: 'SELECT quota_complete($1::bigint, $2::int)',
 };
+const completeAndClaim = {
+  name: 'complete_and_claim',
+  text: 'SELECT d.id, d.attempt, d.payload FROM quota_complete($1::bigint, $2::int) LEFT JOIN quota_dequeue($3::text) d ON true',
+};
 const completeAll = {
   name: 'complete_all', text: 'SELECT quota_complete($1::bigint[], $2::int[])',
 };
@@ -138,6 +142,16 @@ const take = {
     if (batch === 1) await pool.query({ ...complete, values: [rows[0].id, rows[0].attempt] });
     else await pool.query({ ...completeAll, values: [rows.map((r) => r.id), rows.map((r) => r.attempt)] });
     return rows.length;
+  },
+  // each loop completes its job and claims its next one by one statement
+  next: async () => {
+    const held = [];
+    return async () => {
+      const job = held.pop() || (await pool.query({ ...claim, values: ['open', 1] })).rows[0];
+      const { rows } = await pool.query({ ...completeAndClaim, values: [job.id, job.attempt, 'open'] });
+      if (rows[0].id !== null) held.push(rows[0]);
+      return 1;
+    };
   },
   boss: async () => {
     const boss = newBoss();
