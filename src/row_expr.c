@@ -1,14 +1,14 @@
 /*
  * row_expr.c
  *		Expressions of the tables that row_write.c writes, compiled once per backend
- *		instead of once per write: CHECK constraints, conditions of triggers, and what
- *		indexes are of.
+ *		instead of once per write: CHECK constraints, conditions of triggers, and
+ *		predicates of indexes.
  *
  * The executor reads and compiles the constraints of a table for every statement
- * that writes it, the conditions (WHEN) of its triggers, and the expressions and
- * predicates of its indexes.  For a job that is more work than the update itself.  What
- * is kept here is what the executor would make: every constraint, condition and index
- * of the table, those that users have added included.
+ * that writes it, the conditions (WHEN) of its triggers, and the predicates of its
+ * indexes.  For a job that is more work than the update itself.  What is kept here is
+ * what the executor would make: every constraint, condition and index of the table,
+ * those that users have added included.
  *
  * A set is kept for one role, whose right to call functions was checked when it was
  * compiled, until
@@ -21,9 +21,8 @@
  * is valid, and goes by nothing but other columns (it is immutable), holds already.
  *
  * Indexes are opened and locked for every writer as ever: only what says how to fill
- * them is kept, of b-trees (other access methods may keep something of a statement in
- * it).  CREATE INDEX CONCURRENTLY lets an index take entries without telling the table,
- * so that is compared.
+ * them is kept, of b-trees of columns (other access methods may keep something of a
+ * statement in it) that take entries: CREATE INDEX CONCURRENTLY has some that do not yet.
  *
  * A compiled expression has room for one evaluation at a time, and a constraint may
  * call a function that writes the same table.  So a set is lent to one writer at a
@@ -238,48 +237,58 @@ row_expr_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate,
 
 /* ---- indexes ---- */
 
-/* What the executor makes of an open index, compiled.  Throws. */
-static IndexInfo *
-compile_index(Relation index)
+/*
+ * What the executor makes of an open index may be kept.  Expressions it compiles, and
+ * looks at the right to call their functions, only when the predicate is true.
+ */
+static bool
+may_keep(const IndexInfo *info, Relation index)
 {
-	IndexInfo  *info = BuildIndexInfo(index);
-	ListCell   *cell;
-
-	foreach(cell, info->ii_Expressions)
-		info->ii_ExpressionsState =
-			lappend(info->ii_ExpressionsState,
-					ExecInitExpr(expression_planner(lfirst(cell)), NULL));
-	if (info->ii_Predicate != NIL)
-		info->ii_PredicateState =
-			ExecInitQual((List *) expression_planner((Expr *) info->ii_Predicate), NULL);
-	return info;
+	return info->ii_Expressions == NIL && info->ii_ReadyForInserts &&
+		index->rd_rel->relam == BTREE_AM_OID;
 }
 
-/* The same, as kept for a b-tree.  Throws. */
+/* One that is kept; NULL = none. */
 static IndexInfo *
-index_info(RowExprs *c, Relation index)
+find_index(const RowExprs *c, Oid index)
 {
-	MemoryContext old;
-	KeptIndex  *k;
 	ListCell   *cell;
 
 	foreach(cell, c->indexes)
 	{
-		k = lfirst(cell);
-		if (k->index != RelationGetRelid(index) ||
-			k->info->ii_ReadyForInserts != index->rd_index->indisready)
-			continue;
-		/* what an update of other columns has found out */
-		k->info->ii_CheckedUnchanged = false;
-		k->info->ii_IndexUnchanged = false;
-		return k->info;
+		const KeptIndex *k = lfirst(cell);
+
+		if (k->index == index)
+			return k->info;
 	}
-	if (index->rd_rel->relam != BTREE_AM_OID)
-		return BuildIndexInfo(index);
+	return NULL;
+}
+
+/* What the executor makes of an open index.  Throws. */
+static IndexInfo *
+index_info(RowExprs *c, Relation index)
+{
+	IndexInfo  *info = find_index(c, RelationGetRelid(index));
+	MemoryContext old;
+	KeptIndex  *k;
+
+	if (info != NULL)
+	{
+		/* what an update of other columns has found out */
+		info->ii_CheckedUnchanged = false;
+		info->ii_IndexUnchanged = false;
+		return info;
+	}
+	info = BuildIndexInfo(index);
+	if (!may_keep(info, index))
+		return info;
 	old = MemoryContextSwitchTo(c->context);
 	k = palloc(sizeof(KeptIndex));
 	k->index = RelationGetRelid(index);
-	k->info = compile_index(index);
+	k->info = BuildIndexInfo(index);
+	if (k->info->ii_Predicate != NIL)
+		k->info->ii_PredicateState =
+			ExecInitQual((List *) expression_planner((Expr *) k->info->ii_Predicate), NULL);
 	c->indexes = lappend(c->indexes, k);
 	MemoryContextSwitchTo(old);
 	return k->info;

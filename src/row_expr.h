@@ -1,7 +1,7 @@
 /*
  * row_expr.h
  *		Expressions of our tables, compiled once per backend: CHECK constraints,
- *		conditions of triggers, expressions and predicates of indexes.
+ *		conditions of triggers, predicates of indexes.
  */
 #ifndef QUOTA_ROW_EXPR_H
 #define QUOTA_ROW_EXPR_H

@@ -61,10 +61,8 @@ struct RowWriter
 
 /* A trigger on rows that does something with what we write. */
 static bool
-is_busy(const Trigger *trigger)
+is_busy(const Trigger *trigger, const QuotaCatalog *ours)
 {
-	const QuotaCatalog *ours = quota_catalog();
-
 	for (int i = 0; i < QUOTA_N_IDLE_TRIGGERS; i++)
 		if (OidIsValid(trigger->tgfoid) && trigger->tgfoid == ours->idle_triggers[i])
 			return false;
@@ -83,10 +81,13 @@ fires_on(const Trigger *trigger, CmdType operation)
 static bool
 is_watched(const RowTable *table, CmdType operation)
 {
+	/* a look-up may replace what the relcache has, so it comes first */
+	const QuotaCatalog *ours = quota_catalog();
 	const TriggerDesc *triggers = table->relation->trigdesc;
 
 	for (int i = 0; triggers && i < triggers->numtriggers; i++)
-		if (fires_on(&triggers->triggers[i], operation) && is_busy(&triggers->triggers[i]))
+		if (fires_on(&triggers->triggers[i], operation) &&
+			is_busy(&triggers->triggers[i], ours))
 			return true;
 	return false;
 }
@@ -410,6 +411,19 @@ row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 	write_end(table, begin);
 }
 
+/* Throws 27000 if the row that was deleted is still there. */
+static void
+check_deleted(RowTable *table, const TupleTableSlot *deleted)
+{
+	ItemPointerData tid = deleted->tts_tid;
+	TupleTableSlot *left = table_slot_create(table->relation, NULL);
+	bool		found = table_tuple_fetch_row_version(table->relation, &tid, SnapshotSelf, left);
+
+	ExecDropSingleTupleTableSlot(left);
+	if (found)
+		write_suppressed(table);
+}
+
 /* See row_write.h. */
 void
 row_delete(RowTable *table, TupleTableSlot *slot)
@@ -424,13 +438,7 @@ row_delete(RowTable *table, TupleTableSlot *slot)
 	write_end(table, begin);
 
 	if (triggers != NULL && triggers->trig_delete_before_row)
-	{
-		ItemPointerData tid = slot->tts_tid;
-
-		if (table_tuple_fetch_row_version(table->relation, &tid, SnapshotSelf,
-										  slot))
-			write_suppressed(table);
-	}
+		check_deleted(table, slot);
 }
 
 /* See row_write.h. */

@@ -25,11 +25,12 @@
 #include "row_values.h"
 
 /*
- * slot was locked by row_lock() and is stale afterwards.  row_update() leaves
- * columns that were not given as they are; row_insert() evaluates no defaults for
- * them, though generated columns are computed.  A CHECK constraint that holds whatever
- * an update changes is not evaluated again.  All throw what constraints and
- * triggers throw, and 27000 when a BEFORE trigger suppresses the write.
+ * slot was locked by row_lock() and is stale afterwards, but what row_delete() deleted
+ * can still be read in it.  row_update() leaves columns that were not given as they are;
+ * row_insert() evaluates no defaults for them, though generated columns are computed.  A
+ * CHECK constraint that holds whatever an update changes is not evaluated again.  All
+ * throw what constraints and triggers throw, and 27000 when a BEFORE trigger suppresses
+ * the write.
  */
 extern void row_update(RowTable *table, TupleTableSlot *slot,
 					   const RowValues *row);
