@@ -181,6 +181,7 @@ INSERT INTO quota.jobs (tenant, provider, class) VALUES ('jobs_a', 'jobs', 'jobs
 INSERT INTO quota.jobs (tenant, provider, units) VALUES ('jobs_a', 'jobs', '[1]');
 INSERT INTO quota.jobs (tenant, provider, endpoint) VALUES ('jobs_a', 'jobs', repeat('x', 128));
 SELECT * FROM quota_enqueue(NULL, 'jobs');
+SELECT * FROM quota_enqueue('jobs_a', 'jobs', max_attempts => 0);
 SELECT * FROM quota_dequeue(NULL);
 SELECT * FROM quota_dequeue('jobs_none');
 SELECT * FROM quota_dequeue('jobs', 0);

@@ -37,7 +37,8 @@ static const int columns[] = {
 	JOB_RUN_AT, JOB_START_BEFORE, JOB_DEDUPE_KEY, JOB_USER, JOB_CONNECTION,
 	JOB_RESOURCE, JOB_MAX_ATTEMPTS
 };
-#define ENQUEUE_DEDUPE 8		/* position of dedupe_key */
+#define ENQUEUE_DEDUPE 8		/* position of dedupe_key, */
+#define ENQUEUE_MAX_ATTEMPTS 12 /* and of max_attempts */
 
 /* A call, and what came of it. */
 typedef struct Enqueue
@@ -167,6 +168,8 @@ quota_enqueue(PG_FUNCTION_ARGS)
 
 	quota_enter_write("quota_enqueue()");
 	read_names(&e);
+	if (!PG_ARGISNULL(ENQUEUE_MAX_ATTEMPTS))
+		(void) quota_arg_int32(fcinfo, ENQUEUE_MAX_ATTEMPTS, "max_attempts", 1, PG_INT32_MAX);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	job_load();
