@@ -31,7 +31,6 @@
 #include "row_write.h"
 #include "shmem.h"
 #include "trigger.h"
-#include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -41,18 +40,8 @@ PG_FUNCTION_INFO_V1(quota_ledger_refuse);
 PG_FUNCTION_INFO_V1(quota_ledger_restored);
 PG_FUNCTION_INFO_V1(quota_ledger_stamp);
 
-/*
- * The write of ours that is under way.  Its own row's triggers fire one level deeper
- * than the code that writes; what one of them writes meanwhile is deeper still.
- */
-typedef struct LedgerWrite
-{
-	Oid			table;			/* InvalidOid = none */
-	int			depth;			/* of triggers, of who writes */
-	ItemPointerData row;		/* the version that is replaced; invalid = none */
-} LedgerWrite;
-
-static LedgerWrite writing = {.table = InvalidOid};
+/* The table that ledger_write() is writing; NULL = none. */
+static const RowTable *writing = NULL;
 
 /* ---- entries ---- */
 
@@ -72,24 +61,13 @@ next_id(Relation ledger)
 	return nextval_internal(sequence, false);
 }
 
-/* In how many triggers we are, of any table. */
-static int
-trigger_depth(void)
-{
-	return DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
-}
-
 /* See ledger.h. */
 void
 ledger_write(RowTable *table, TupleTableSlot *old, const RowValues *row)
 {
-	const LedgerWrite outer = writing;
+	const RowTable *outer = writing;
 
-	writing.table = RelationGetRelid(row_relation(table));
-	writing.depth = trigger_depth();
-	ItemPointerSetInvalid(&writing.row);
-	if (old)
-		writing.row = old->tts_tid;
+	writing = table;
 	PG_TRY();
 	{
 		if (old)
@@ -231,22 +209,11 @@ ledger_lock_permit(RowTable *ledger, int64 permit)
 	(TRIGGER_TABLE(QUOTA_REL_LEDGER) | TRIGGER_TABLE(QUOTA_REL_PERIODS) | \
 	 TRIGGER_TABLE(QUOTA_REL_EXPIRED))
 
-/* The trigger fires for the row that ledger_write() inserts. */
+/* The trigger fires for the row that ledger_write() writes. */
 static bool
-inserts_ours(const TriggerData *trigger)
+writes_ours(const TriggerData *trigger)
 {
-	return RelationGetRelid(trigger->tg_relation) == writing.table &&
-		trigger_depth() == writing.depth + 1;
-}
-
-/* It fires for the row that ledger_write() replaces. */
-static bool
-replaces_ours(const TriggerData *trigger)
-{
-	return TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) &&
-		RelationGetRelid(trigger->tg_relation) == writing.table &&
-		ItemPointerIsValid(&writing.row) &&
-		ItemPointerEquals(&trigger->tg_trigtuple->t_self, &writing.row);
+	return writing != NULL && row_is_written(writing, trigger);
 }
 
 /* BEFORE UPDATE, DELETE or TRUNCATE. */
@@ -260,7 +227,7 @@ quota_ledger_refuse(PG_FUNCTION_ARGS)
 	};
 	TriggerData *trigger = quota_trigger(fcinfo, &shape);
 
-	if (replaces_ours(trigger))
+	if (writes_ours(trigger))
 		return PointerGetDatum(trigger->tg_newtuple);
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -291,7 +258,7 @@ quota_ledger_stamp(PG_FUNCTION_ARGS)
 	Oid			table = RelationGetRelid(trigger->tg_relation);
 	Datum		xid;
 
-	if (inserts_ours(trigger))
+	if (writes_ours(trigger))
 		return PointerGetDatum(trigger->tg_trigtuple);
 	xid = FullTransactionIdGetDatum(GetTopFullTransactionId());
 	if (table == quota_relation(QUOTA_REL_LEDGER))
@@ -332,7 +299,7 @@ quota_ledger_restored(PG_FUNCTION_ARGS)
 	TriggerData *trigger = quota_trigger(fcinfo, &shape);
 	LedgerEntry *entry;
 
-	if (inserts_ours(trigger))
+	if (writes_ours(trigger))
 		return PointerGetDatum(NULL);
 
 	entry = ledger_read(trigger->tg_trigslot);

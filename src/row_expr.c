@@ -17,6 +17,10 @@
  * - any function or type changes: planning may have put its body, or that it has no
  *	 constraints, into the expression.
  *
+ * Kept are expressions of columns and built-in functions.  Others may keep something of
+ * the statement when they are evaluated (what a row looks like), or of an error in the
+ * middle (functions in SQL): they are compiled for each writer.
+ *
  * An update evaluates only constraints that the columns it changes may break: one that
  * is valid, and goes by nothing but other columns (it is immutable), holds already.
  *
@@ -32,11 +36,15 @@
 #include "row_expr.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/prs2lock.h"
 #include "rewrite/rewriteHandler.h"
@@ -51,10 +59,10 @@ struct RowExprs
 {
 	MemoryContext context;		/* NULL = none are kept */
 	int			nexprs;
-	ExprState **exprs;
+	ExprState **exprs;			/* NULL = not kept, or not enforced */
 	Bitmapset **columns;		/* that each goes by; NULL = who knows */
 	int			ntriggers;
-	ExprState **conditions;		/* one for each trigger, NULL = it has none */
+	ExprState **conditions;		/* one for each trigger, NULL = not kept, or none */
 	List	   *indexes;		/* KeptIndex, of those that were opened */
 	Oid			relation;
 	Oid			role;
@@ -107,6 +115,78 @@ columns_of(const ConstrCheck *check, Expr *expr)
 	return columns;
 }
 
+/* For check_functions_in_node(): it may keep something of a statement, or call back. */
+static bool
+is_foreign(Oid function, void *context)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Form_pg_proc form;
+	bool		foreign;
+
+	if (!HeapTupleIsValid(tuple))
+		return true;
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	foreign = form->prolang != INTERNALlanguageId || form->prosecdef ||
+		!heap_attisnull(tuple, Anum_pg_proc_proconfig, NULL);
+	ReleaseSysCache(tuple);
+	return foreign;
+}
+
+/*
+ * True for what must be compiled for every writer, as what is compiled keeps something
+ * in memory of the statement, or of a function: rows, types of rows, functions that are
+ * not built in.  A list of what is known to be good: all others are not.
+ */
+static bool
+is_special(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			return ((Var *) node)->varattno == 0;
+		case T_NullTest:
+			if (((NullTest *) node)->argisrow)
+				return true;
+			break;
+		case T_ScalarArrayOpExpr:
+			if (OidIsValid(((ScalarArrayOpExpr *) node)->hashfuncid))
+				return true;
+			break;
+		case T_List:
+		case T_Const:
+		case T_RelabelType:
+		case T_CollateExpr:
+		case T_BoolExpr:
+		case T_BooleanTest:
+		case T_CaseExpr:
+		case T_CaseWhen:
+		case T_CaseTestExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			break;
+		default:
+			return true;
+	}
+	if (check_functions_in_node(node, is_foreign, NULL))
+		return true;
+	return expression_tree_walker(node, is_special, NULL);
+}
+
+/* A constraint as planned; NULL when it is not enforced.  Throws. */
+static Expr *
+plan_constraint(Relation table, int i)
+{
+	Expr	   *expr = compat_check_expr(table, &table->rd_att->constr->check[i]);
+
+	return expr ? expression_planner(expr) : NULL;
+}
+
 /* Compiles the constraints of the table into c.  Throws. */
 static void
 compile_constraints(RowExprs *c, Relation table)
@@ -119,17 +199,17 @@ compile_constraints(RowExprs *c, Relation table)
 	c->columns = palloc0(n * sizeof(Bitmapset *));
 	for (int i = 0; i < n; i++)
 	{
-		Expr	   *expr = compat_check_expr(table, &constraints->check[i]);
+		Expr	   *expr = plan_constraint(table, i);
 
 		if (expr == NULL)
 			continue;
-		expr = expression_planner(expr);
-		c->exprs[i] = ExecInitExpr(expr, NULL);
+		if (!is_special((Node *) expr, NULL))
+			c->exprs[i] = ExecInitExpr(expr, NULL);
 		c->columns[i] = columns_of(&constraints->check[i], expr);
 	}
 }
 
-/* The condition of a trigger, as the executor wants it.  Throws. */
+/* The condition of a trigger, as the executor wants it; NULL = not kept.  Throws. */
 static ExprState *
 compile_condition(Relation table, const char *condition)
 {
@@ -138,7 +218,7 @@ compile_condition(Relation table, const char *condition)
 	ChangeVarNodes(expr, PRS2_OLD_VARNO, INNER_VAR, 0);
 	ChangeVarNodes(expr, PRS2_NEW_VARNO, OUTER_VAR, 0);
 	expr = (Node *) expression_planner((Expr *) make_ands_implicit((Expr *) expr));
-	return ExecInitQual((List *) expr, NULL);
+	return is_special(expr, NULL) ? NULL : ExecInitQual((List *) expr, NULL);
 }
 
 /* Those of all triggers.  Throws. */
@@ -197,15 +277,22 @@ give_back(void *arg)
 	((RowExprs *) arg)->lent = false;
 }
 
-/* Those constraints that an update of these columns may break. */
+/* Those constraints that an update of these columns may break; NULL = an insert. */
 static ExprState **
-choose(const RowExprs *c, const Bitmapset *updated)
+choose(const RowExprs *c, Relation table, const Bitmapset *updated)
 {
 	ExprState **chosen = palloc0(c->nexprs * sizeof(ExprState *));
 
 	for (int i = 0; i < c->nexprs; i++)
-		if (c->columns[i] == NULL || bms_overlap(c->columns[i], updated))
-			chosen[i] = c->exprs[i];
+	{
+		Expr	   *expr;
+
+		if (updated && c->columns[i] && !bms_overlap(c->columns[i], updated))
+			continue;
+		chosen[i] = c->exprs[i];
+		if (chosen[i] == NULL && (expr = plan_constraint(table, i)) != NULL)
+			chosen[i] = ExecInitExpr(expr, NULL);
+	}
 	return chosen;
 }
 
@@ -229,7 +316,7 @@ row_expr_lend(QuotaRelation rel, ResultRelInfo *result, EState *estate,
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, callback);
 	c->lent = true;
 	if (c->nexprs > 0)
-		compat_check_exprs(result) = updated ? choose(c, updated) : c->exprs;
+		compat_check_exprs(result) = choose(c, table, updated);
 	for (int i = 0; i < c->ntriggers; i++)
 		result->ri_TrigWhenExprs[i] = c->conditions[i];
 	return c;
@@ -245,7 +332,8 @@ static bool
 may_keep(const IndexInfo *info, Relation index)
 {
 	return info->ii_Expressions == NIL && info->ii_ReadyForInserts &&
-		index->rd_rel->relam == BTREE_AM_OID;
+		index->rd_rel->relam == BTREE_AM_OID &&
+		!is_special((Node *) expression_planner((Expr *) info->ii_Predicate), NULL);
 }
 
 /* One that is kept; NULL = none. */

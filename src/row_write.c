@@ -283,6 +283,18 @@ check_written(RowTable *table)
 		write_suppressed(table);
 }
 
+/* Those of the table, and of the partition that it may be made by others. */
+static void
+check_constraints(RowTable *table, TupleTableSlot *slot)
+{
+	RowWriter  *writer = table->writer;
+
+	if (RelationGetDescr(table->relation)->constr)
+		ExecConstraints(writer->result, slot, writer->estate);
+	if (table->relation->rd_rel->relispartition)
+		ExecPartitionCheck(writer->result, slot, writer->estate, true);
+}
+
 /* ExecSimpleRelationInsert() without triggers. */
 static void
 insert_unwatched(RowTable *table, TupleTableSlot *slot)
@@ -292,8 +304,7 @@ insert_unwatched(RowTable *table, TupleTableSlot *slot)
 
 	if (has_generated(table))
 		ExecComputeStoredGenerated(result, writer->estate, slot, CMD_INSERT);
-	if (RelationGetDescr(table->relation)->constr)
-		ExecConstraints(result, slot, writer->estate);
+	check_constraints(table, slot);
 	simple_table_tuple_insert(table->relation, slot);
 	if (result->ri_NumIndices > 0)
 		compat_insert_entries(result, slot, writer->estate, false, compat_all_entries);
@@ -311,6 +322,7 @@ row_insert(RowTable *table, const RowValues *row)
 	memcpy(slot->tts_values, row->values, natts * sizeof(Datum));
 	memcpy(slot->tts_isnull, row->nulls, natts * sizeof(bool));
 	ExecStoreVirtualTuple(slot);
+	slot->tts_tableOid = RelationGetRelid(table->relation);
 	need_indexes(writer);
 	if (writer->inserts_watched)
 	{
@@ -321,6 +333,26 @@ row_insert(RowTable *table, const RowValues *row)
 		insert_unwatched(table, slot);
 	table->written = slot->tts_tid;
 	write_end(table, begin);
+}
+
+/*
+ * See row_write.h.  A trigger before the write has our slot of the new version, one after
+ * it has its place.
+ */
+bool
+row_is_written(const RowTable *table, const TriggerData *trigger)
+{
+	bool		updates = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
+	ItemPointerData written = table->written;
+
+	if (RelationGetRelid(trigger->tg_relation) != RelationGetRelid(table->relation) ||
+		(!updates && !TRIGGER_FIRED_BY_INSERT(trigger->tg_event)))
+		return false;
+	if (TRIGGER_FIRED_BEFORE(trigger->tg_event))
+		return table->writer != NULL && table->writer->new_row ==
+			(updates ? trigger->tg_newslot : trigger->tg_trigslot);
+	return ItemPointerEquals(&(updates ? trigger->tg_newtuple : trigger->tg_trigtuple)->t_self,
+							 &written);
 }
 
 /* See row_write.h. */
@@ -366,8 +398,7 @@ update_unwatched(RowTable *table, TupleTableSlot *slot)
 	if (has_generated(table))
 		ExecComputeStoredGenerated(result, writer->estate, writer->new_row,
 								   CMD_UPDATE);
-	if (RelationGetDescr(relation)->constr)
-		ExecConstraints(result, writer->new_row, writer->estate);
+	check_constraints(table, writer->new_row);
 	simple_table_tuple_update(relation, &slot->tts_tid, writer->new_row,
 							  writer->estate->es_snapshot, &indexes);
 	if (compat_has_entries(indexes))
@@ -397,6 +428,7 @@ row_update(RowTable *table, TupleTableSlot *slot, const RowValues *row)
 		new_row->tts_isnull[i] = row->nulls[i];
 	}
 	ExecStoreVirtualTuple(new_row);
+	new_row->tts_tableOid = RelationGetRelid(table->relation);
 	if (writer->updates_watched)
 	{
 		need_indexes(writer);

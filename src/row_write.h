@@ -24,6 +24,8 @@
 
 #include "row_values.h"
 
+#include "commands/trigger.h"
+
 /*
  * slot was locked by row_lock() and is stale afterwards, but what row_delete() deleted
  * can still be read in it.  row_update() leaves columns that were not given as they are;
@@ -42,6 +44,11 @@ extern void row_insert(RowTable *table, const RowValues *row);
  * DELETE: false, and nothing has happened.  Never waits; the slot stays as it was read.
  */
 extern bool row_try_delete(RowTable *table, TupleTableSlot *slot);
+/*
+ * The trigger fires for the row that is being written into the table by these functions,
+ * and not for one that some trigger or expression writes meanwhile.
+ */
+extern bool row_is_written(const RowTable *table, const TriggerData *trigger);
 /* Where the version is that was written last, for row_at(). */
 extern ItemPointerData row_written_at(const RowTable *table);
 

@@ -1,5 +1,5 @@
--- Indexes that users add to the tables of quota have entries for what quota writes, from
--- the moment they are there, made as they say.
+-- What users add to the tables of quota holds for what quota writes, from the moment it
+-- is there: indexes, constraints and triggers, also for the second row that is written.
 SELECT quota_clock_set('2026-01-01 00:00:00+00');
 INSERT INTO quota.tiers (tier) VALUES ('ui');
 INSERT INTO quota.tenants (tenant, tier) VALUES ('ui', 'ui');
@@ -97,5 +97,72 @@ SELECT quota_fail(id, attempt, 'no', retry => false) FROM quota.jobs WHERE provi
 DROP INDEX quota.ui_state;
 SELECT * FROM quota_audit();
 
+-- whole rows and their types
+CREATE FUNCTION ui_tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '% %', TG_OP, TG_ARGV[0]; RETURN NEW; END $$;
+CREATE FUNCTION ui_whole(entry quota.ledger) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN entry.amount > 0; END $$;
+CREATE TRIGGER ui_not_null AFTER INSERT ON quota.ledger FOR EACH ROW WHEN (NEW.* IS NOT NULL) EXECUTE FUNCTION ui_tell('not null');
+CREATE TRIGGER ui_whole AFTER INSERT ON quota.ledger FOR EACH ROW WHEN (ui_whole(NEW)) EXECUTE FUNCTION ui_tell('whole');
+CREATE INDEX ui_whole ON quota.ledger (amount) WHERE ui_whole(ledger);
+ALTER TABLE quota.ledger ADD CONSTRAINT ui_whole CHECK (ui_whole(ledger) OR amount > -20);
+SELECT ui_adjust(12, 'first'), ui_adjust(12, 'second'), ui_adjust(-12, 'third'), ui_adjust(-20, 'fourth'), ui_adjust(12, 'fifth');
+DROP TRIGGER ui_whole ON quota.ledger;
+DROP TRIGGER ui_not_null ON quota.ledger;
+ALTER TABLE quota.ledger DROP CONSTRAINT ui_whole;
+DROP INDEX quota.ui_whole;
+INSERT INTO quota.jobs (tenant, provider) SELECT 'ui', 'ui' FROM generate_series(1, 2);
+CREATE TRIGGER ui_changed AFTER UPDATE ON quota.jobs FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*) EXECUTE FUNCTION ui_tell('changed');
+SELECT count(quota_complete(id, attempt)::text) FROM quota_dequeue('ui');
+SELECT count(quota_complete(id, attempt)::text) FROM quota_dequeue('ui');
+DROP TRIGGER ui_changed ON quota.jobs;
+
+-- a function in SQL that fails in the middle, in a subtransaction
+CREATE FUNCTION ui_even(amount bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	IF amount % 2 = 1 THEN
+		RAISE 'odd';
+	END IF;
+	RAISE NOTICE 'seen';
+	RETURN true;
+END $$;
+CREATE FUNCTION ui_steps(amount bigint) RETURNS boolean LANGUAGE sql AS $$ SELECT 1; SELECT ui_even(amount); SELECT true; $$;
+ALTER TABLE quota.ledger ADD CONSTRAINT ui_steps CHECK (ui_steps(amount)) NOT VALID;
+BEGIN;
+SELECT quota_adjust('ui', 'ui', 'credits', 14, 'even');
+SELECT ui_adjust(15, 'odd'), ui_adjust(16, 'even'), ui_adjust(17, 'odd'), ui_adjust(18, 'even');
+COMMIT;
+ALTER TABLE quota.ledger DROP CONSTRAINT ui_steps;
+
+-- a condition that writes meanwhile: its entries are a stranger's
+CREATE FUNCTION ui_sneak(entry quota.ledger) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	IF entry.reason <> 'sneaked' THEN
+		INSERT INTO quota.ledger (account, provider, limit_name, tenant, unit, kind, amount, reason, charged_at, created_at)
+		VALUES (entry.account, entry.provider, entry.limit_name, entry.tenant, entry.unit, 'adjust', -500, 'sneaked', entry.charged_at, entry.created_at);
+	END IF;
+	RETURN false;
+END $$;
+CREATE TRIGGER ui_sneak BEFORE INSERT ON quota.ledger FOR EACH ROW WHEN (ui_sneak(NEW)) EXECUTE FUNCTION ui_tell('sneak');
+SELECT ui_adjust(20, 'before');
+DROP TRIGGER ui_sneak ON quota.ledger;
+CREATE TRIGGER ui_sneak AFTER INSERT ON quota.ledger FOR EACH ROW WHEN (ui_sneak(NEW)) EXECUTE FUNCTION ui_tell('sneak');
+SELECT ui_adjust(20, 'after');
+DROP TRIGGER ui_sneak ON quota.ledger;
+SELECT count(*) FROM quota.ledger WHERE reason = 'sneaked';
+
+-- which table it is, and what it is a partition of
+ALTER TABLE quota.ledger ADD CONSTRAINT ui_table CHECK (tableoid = 'quota.ledger'::regclass);
+SELECT ui_adjust(22, 'here');
+ALTER TABLE quota.ledger DROP CONSTRAINT ui_table;
+CREATE TABLE ui_dedupe (LIKE quota.dedupe) PARTITION BY LIST (dedupe_key);
+ALTER TABLE ui_dedupe ATTACH PARTITION quota.dedupe FOR VALUES IN ('one');
+SELECT created FROM quota_enqueue('ui', 'ui', dedupe_key => 'one');
+\set VERBOSITY terse
+SELECT created FROM quota_enqueue('ui', 'ui', dedupe_key => 'two');
+\set VERBOSITY default
+ALTER TABLE ui_dedupe DETACH PARTITION quota.dedupe;
+DROP TABLE ui_dedupe;
+SELECT count(quota_cancel(id)) FROM quota.jobs WHERE provider = 'ui' AND state = 'queued';
+SELECT * FROM quota_audit();
+
 DELETE FROM quota.jobs WHERE provider = 'ui';
-DROP FUNCTION ui_adjust, ui_in, ui_key, ui_nested;
+DROP FUNCTION ui_adjust, ui_in, ui_key, ui_nested, ui_tell, ui_whole, ui_even, ui_steps, ui_sneak;
