@@ -88,3 +88,13 @@ SELECT count(*) >= 0 AS seen FROM quota.events;
 RESET ROLE;
 DROP ROLE regress_quota_nobody, regress_quota_monitor;
 SELECT quota_clock_set(NULL);
+
+-- who may not see them may not call what they are made of either
+SELECT p.oid::regprocedure AS executable_by_all
+FROM pg_proc AS p
+WHERE p.pronamespace = 'quota'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE')
+ORDER BY p.proname;
+SELECT c.relname AS view, has_table_privilege('pg_monitor', c.oid, 'SELECT') AS to_monitor, has_table_privilege('public', c.oid, 'SELECT') AS to_all
+FROM pg_class AS c
+WHERE c.relnamespace = 'quota'::regnamespace AND c.relname LIKE 'stat\_%'
+ORDER BY 1;

@@ -15,7 +15,7 @@
  *
  * - one of our relations changes (quota_catalog_age());
  * - any function or type changes: planning may have put its body, or that it has no
- *	 constraints, into the expression.
+ *	 constraints, into the expression; or what roles are members of.
  *
  * Kept are expressions of columns and built-in functions.  Others may keep something of
  * the statement when they are evaluated (what a row looks like), or of an error in the
@@ -77,7 +77,7 @@ typedef struct KeptIndex
 } KeptIndex;
 
 static RowExprs kept[QUOTA_N_RELATIONS];
-static uint64 code_age = 0;		/* moves when a function or type changes */
+static uint64 code_age = 0;		/* moves when a function, type or membership changes */
 
 /* Syscache callback: may run at any moment. */
 static void
@@ -96,6 +96,7 @@ current_age(void)
 	{
 		CacheRegisterSyscacheCallback(PROCOID, code_changed, (Datum) 0);
 		CacheRegisterSyscacheCallback(TYPEOID, code_changed, (Datum) 0);
+		CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, code_changed, (Datum) 0);
 		registered = true;
 	}
 	return quota_catalog_age() + code_age;
@@ -352,13 +353,32 @@ find_index(const RowExprs *c, Oid index)
 	return NULL;
 }
 
+/* Keeps what the executor makes of an index, its predicate compiled.  Throws. */
+static IndexInfo *
+keep_index(RowExprs *c, Relation index)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "quota index", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	KeptIndex  *k = palloc(sizeof(KeptIndex));
+
+	k->index = RelationGetRelid(index);
+	k->info = BuildIndexInfo(index);
+	if (k->info->ii_Predicate != NIL)
+		k->info->ii_PredicateState =
+			ExecInitQual((List *) expression_planner((Expr *) k->info->ii_Predicate), NULL);
+	MemoryContextSwitchTo(c->context);
+	c->indexes = lappend(c->indexes, k);
+	MemoryContextSwitchTo(old);
+	MemoryContextSetParent(context, c->context);
+	return k->info;
+}
+
 /* What the executor makes of an open index.  Throws. */
 static IndexInfo *
 index_info(RowExprs *c, Relation index)
 {
 	IndexInfo  *info = find_index(c, RelationGetRelid(index));
-	MemoryContext old;
-	KeptIndex  *k;
 
 	if (info != NULL)
 	{
@@ -368,18 +388,7 @@ index_info(RowExprs *c, Relation index)
 		return info;
 	}
 	info = BuildIndexInfo(index);
-	if (!may_keep(info, index))
-		return info;
-	old = MemoryContextSwitchTo(c->context);
-	k = palloc(sizeof(KeptIndex));
-	k->index = RelationGetRelid(index);
-	k->info = BuildIndexInfo(index);
-	if (k->info->ii_Predicate != NIL)
-		k->info->ii_PredicateState =
-			ExecInitQual((List *) expression_planner((Expr *) k->info->ii_Predicate), NULL);
-	c->indexes = lappend(c->indexes, k);
-	MemoryContextSwitchTo(old);
-	return k->info;
+	return may_keep(info, index) ? keep_index(c, index) : info;
 }
 
 /* See row_expr.h. */

@@ -351,8 +351,9 @@ row_is_written(const RowTable *table, const TriggerData *trigger)
 	if (TRIGGER_FIRED_BEFORE(trigger->tg_event))
 		return table->writer != NULL && table->writer->new_row ==
 			(updates ? trigger->tg_newslot : trigger->tg_trigslot);
-	return ItemPointerEquals(&(updates ? trigger->tg_newtuple : trigger->tg_trigtuple)->t_self,
-							 &written);
+	return ItemPointerIsValid(&written) &&
+		ItemPointerEquals(&(updates ? trigger->tg_newtuple : trigger->tg_trigtuple)->t_self,
+						  &written);
 }
 
 /* See row_write.h. */

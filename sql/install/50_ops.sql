@@ -233,15 +233,15 @@ COMMENT ON COLUMN quota.stat_permits.expires_at IS
 
 /* To see all tenants is for those who may monitor the server. */
 REVOKE ALL ON FUNCTION
-	quota.stat_buckets_rows(), quota.stat_tenants_rows(),
+	quota.stat_buckets_rows(), quota.stat_shares_rows(), quota.stat_tenants_rows(),
 	quota.stat_flows_rows(), quota.stat_permits_rows()
 FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
-	quota.stat_buckets_rows(), quota.stat_tenants_rows(),
+	quota.stat_buckets_rows(), quota.stat_shares_rows(), quota.stat_tenants_rows(),
 	quota.stat_flows_rows(), quota.stat_permits_rows()
 TO pg_monitor;
 GRANT USAGE ON SCHEMA quota TO pg_monitor;
 GRANT SELECT ON
-	quota.events, quota.stat_buckets, quota.stat_tenants,
+	quota.events, quota.stat_buckets, quota.stat_shares, quota.stat_tenants,
 	quota.stat_flows, quota.stat_permits
 TO pg_monitor;
