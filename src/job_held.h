@@ -14,16 +14,16 @@
  *
  *	- Whoever else ends, extends or cancels the attempt locks the job, too, or has
  *	  locked it: one of the two is told that it is busy, or both, as each may have the
- *	  row that the other one comes to next.  If he has ended before our
- *	  lock, then the job says so (it runs no more, or in another attempt), or the lease
- *	  has moved and the delete fails: it is found, looked at and locked again.
+ *	  row that the other one comes to next.  If he has ended before our lock, then the
+ *	  job says so (it runs no more, or in another attempt), or the lease has moved and
+ *	  the delete fails: it is found, looked at and locked again.
  *	- Who claims the job as the lease has run out meanwhile locks the lease, then the
  *	  job, neither waiting: if we have the job he looks again later; if he has the lease
  *	  we are told that it is busy.
  *	- A stranger's lock of the lease: busy.
  *
- * Who is told so has the job locked until his transaction ends, and meanwhile others are
- * told that it is busy: a row lock can't be given back.
+ * Who is told so may have locked the job before, until his transaction ends, and
+ * meanwhile others are told that it is busy: a row lock can't be given back.
  *
  * The job's lock can't be spared as well: one row must be ours before the other one is
  * written, as who is told "busy" must have written nothing.

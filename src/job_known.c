@@ -176,7 +176,7 @@ identify(KnownFlow *known)
 	plan->slot = known->slot;
 	plan->tenant_index = QUOTA_NO_INDEX;
 	plan->weight_milli = 1000;
-	quota_plan_identify(plan);
+	quota_plan_identify_known(plan);
 	known->identified = true;
 }
 

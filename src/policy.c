@@ -405,6 +405,32 @@ find_plan(const QuotaCall *given, bool missing_ok)
 	return c ? bind_plan(c, &call) : NULL;
 }
 
+/* See policy.h.  Keys follow from names alone, so it does not matter how old that plan is. */
+void
+quota_plan_identify_known(QuotaPlan *plan)
+{
+	const QuotaCall call = {.tenant = plan->tenant,.provider = plan->provider,
+	.endpoint = plan->endpoint,.class_name = plan->class_name};
+	CachedPlan *c = NULL;
+	char		bytes[MAX_PLAN_KEY];
+
+	if (cached_plans != NULL && cache_extension == plan->extension)
+	{
+		PlanKey		key = make_plan_key(&call, bytes);
+
+		c = hash_search(cached_plans, &key, HASH_FIND, NULL);
+	}
+	if (c == NULL)
+	{
+		quota_plan_identify(plan);
+		return;
+	}
+	plan->tenant_key = c->plan->tenant_key;
+	plan->share_key = c->plan->share_key;
+	plan->flow_key = c->plan->flow_key;
+	plan->names = c->plan->names;
+}
+
 /* See policy.h. */
 QuotaPlan *
 quota_plan(const QuotaCall *call, bool missing_ok)

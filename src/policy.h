@@ -218,6 +218,8 @@ extern bool quota_policy_committed(bool only);
  * when out of memory.
  */
 extern void quota_plan_identify(QuotaPlan *plan);
+/* The same, from a plan in the cache if there is one of these names. */
+extern void quota_plan_identify_known(QuotaPlan *plan);
 
 /* Of a name, for QuotaCallNames; NULL = not given. */
 extern uint32 quota_name_hash(const char *name);

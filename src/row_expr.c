@@ -334,7 +334,7 @@ may_keep(const IndexInfo *info, Relation index)
 {
 	return info->ii_Expressions == NIL && info->ii_ReadyForInserts &&
 		index->rd_rel->relam == BTREE_AM_OID &&
-		!is_special((Node *) expression_planner((Expr *) info->ii_Predicate), NULL);
+		!is_special((Node *) info->ii_Predicate, NULL);	/* as planned */
 }
 
 /* One that is kept; NULL = none. */

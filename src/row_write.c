@@ -59,35 +59,31 @@ struct RowWriter
 
 /* ---- the writer ---- */
 
-/* A trigger on rows that does something with what we write. */
+/* The trigger is one that lets pass whatever we write. */
 static bool
-is_busy(const Trigger *trigger, const QuotaCatalog *ours)
+is_idle(const Trigger *trigger, const QuotaCatalog *ours)
 {
 	for (int i = 0; i < QUOTA_N_IDLE_TRIGGERS; i++)
-		if (OidIsValid(trigger->tgfoid) && trigger->tgfoid == ours->idle_triggers[i])
-			return false;
-	return TRIGGER_FOR_ROW(trigger->tgtype);
+		if (trigger->tgfoid == ours->idle_triggers[i])
+			return true;
+	return false;
 }
 
-/* For such a trigger: it fires on this command. */
+/*
+ * Rows that we insert (TRIGGER_TYPE_INSERT), or update, meet a trigger that does
+ * something with them.
+ */
 static bool
-fires_on(const Trigger *trigger, CmdType operation)
+is_watched(const RowTable *table, int16 event)
 {
-	return operation == CMD_UPDATE ? TRIGGER_FOR_UPDATE(trigger->tgtype) :
-		TRIGGER_FOR_INSERT(trigger->tgtype);
-}
-
-/* Rows that we insert, or update, meet such a trigger. */
-static bool
-is_watched(const RowTable *table, CmdType operation)
-{
+	const int16 wanted = TRIGGER_TYPE_ROW | event;
 	/* a look-up may replace what the relcache has, so it comes first */
 	const QuotaCatalog *ours = quota_catalog();
 	const TriggerDesc *triggers = table->relation->trigdesc;
 
 	for (int i = 0; triggers && i < triggers->numtriggers; i++)
-		if (fires_on(&triggers->triggers[i], operation) &&
-			is_busy(&triggers->triggers[i], ours))
+		if ((triggers->triggers[i].tgtype & wanted) == wanted &&
+			!is_idle(&triggers->triggers[i], ours))
 			return true;
 	return false;
 }
@@ -212,8 +208,8 @@ writer_for(RowTable *table, CmdType operation, const bool *given)
 	InitResultRelInfo(writer->result, table->relation, 1, NULL, 0);
 	/* where the executor of triggers looks for it */
 	writer->estate->es_opened_result_relations = list_make1(writer->result);
-	writer->inserts_watched = is_watched(table, CMD_INSERT);
-	writer->updates_watched = is_watched(table, CMD_UPDATE);
+	writer->inserts_watched = is_watched(table, TRIGGER_TYPE_INSERT);
+	writer->updates_watched = is_watched(table, TRIGGER_TYPE_UPDATE);
 	if (writer->updates_watched || has_generated(table))
 		updated = NULL;			/* others change, too */
 	writer->for_insert = updated == NULL;
@@ -283,7 +279,7 @@ check_written(RowTable *table)
 		write_suppressed(table);
 }
 
-/* Those of the table, and of the partition that it may be made by others. */
+/* Throws 23502 or 23514 for what the table, or what it is a partition of, refuses. */
 static void
 check_constraints(RowTable *table, TupleTableSlot *slot)
 {
